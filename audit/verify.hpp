@@ -1,0 +1,54 @@
+#pragma once
+// Verification of a log or of an exported bundle, from its bytes alone. Changes nothing.
+
+#include "schema/digest.hpp"
+#include "schema/error.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace verbatim::audit {
+
+enum class Verdict { valid, valid_unwitnessed, tampered, truncated, forked, stale };
+
+[[nodiscard]] std::string_view verdict_name(Verdict verdict);  ///< "VALID", ...
+
+/// One fault, named finely.
+struct Problem {
+  std::string
+      kind;  ///< "leaf_hash", "node_hash", "checkpoint_signature", "content_commitment", ...
+  std::string detail;  ///< "leaf 17 does not hash to its tree node"
+  std::optional<std::uint64_t> index;
+};
+
+struct VerifyOptions {
+  std::string vkey;        ///< The key to trust; "" trusts the one the log names, and says so.
+  std::string checkpoint;  ///< An older signed checkpoint that the holder kept; "" for none.
+  std::string policy;      ///< Text of a tlog-policy file; "" for none.
+  bool contents = true;    ///< Also open every content and check its commitment.
+  std::function<void(std::uint64_t done, std::uint64_t of)> progress;
+};
+
+struct VerifyReport {
+  Verdict verdict = Verdict::valid;
+  std::uint64_t size = 0;
+  Digest root;
+  std::string origin;
+  std::string vkey;
+  bool key_was_given = false;
+  std::uint64_t checked_leaves = 0;
+  std::uint64_t checked_contents = 0;
+  std::uint64_t erased = 0;
+  std::vector<Problem> problems;  ///< At most 1,000; the verdict counts all.
+};
+
+/// Verifies the log in a data folder (live or not), or a bundle (folder or zip). An error means that nothing
+/// could be said: `not_found`, `newer_version`, `invalid_input`, `storage_failed`. A bad log is a report.
+[[nodiscard]] Result<VerifyReport> verify(const std::filesystem::path& path,
+                                          const VerifyOptions& options);
+
+}  // namespace verbatim::audit

@@ -1,0 +1,106 @@
+# What every target of this project has in common, and the functions that make targets.
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(VERBATIM_CCACHE ccache)
+if(VERBATIM_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${VERBATIM_CCACHE})
+endif()
+
+add_library(verbatim_flags INTERFACE)
+target_include_directories(verbatim_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(verbatim_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror>
+  # Exact floating point is part of the product: no contraction into FMA, no -ffast-math, anywhere.
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+target_compile_definitions(verbatim_flags INTERFACE
+  VERBATIM_VERSION="${PROJECT_VERSION}"
+  BOOST_ASIO_NO_DEPRECATED
+  BOOST_ASIO_SEPARATE_COMPILATION
+  BOOST_BEAST_SEPARATE_COMPILATION)
+find_package(Threads REQUIRED)
+target_link_libraries(verbatim_flags INTERFACE Threads::Threads)
+
+find_program(VERBATIM_MOLD mold)
+if(VERBATIM_MOLD)
+  target_link_options(verbatim_flags INTERFACE -fuse-ld=mold)
+endif()
+
+if(VERBATIM_SANITIZE STREQUAL "address")
+  target_compile_options(verbatim_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1>)
+  target_link_options(verbatim_flags INTERFACE -fsanitize=address,undefined)
+elseif(VERBATIM_SANITIZE STREQUAL "thread")
+  target_compile_options(verbatim_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=thread -fno-omit-frame-pointer -O1>
+    # g++ 12 warns that TSan does not model atomic_thread_fence; Asio uses none that matters here.
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-tsan>)
+  target_link_options(verbatim_flags INTERFACE -fsanitize=thread)
+elseif(VERBATIM_SANITIZE)
+  message(FATAL_ERROR "VERBATIM_SANITIZE is '${VERBATIM_SANITIZE}': use address, thread or nothing")
+endif()
+
+# CUDA: the compiler may be off PATH, in the toolkit's own folder.
+set(VERBATIM_HAVE_CUDA OFF)
+if(NOT VERBATIM_CUDA STREQUAL "OFF")
+  find_program(VERBATIM_NVCC nvcc HINTS /usr/local/cuda/bin $ENV{CUDA_HOME}/bin)
+  if(VERBATIM_NVCC)
+    set(CMAKE_CUDA_COMPILER ${VERBATIM_NVCC})
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual)
+    endif()
+    enable_language(CUDA)
+    # CMake 3.25 does not know that nvcc 12 and later speak C++20.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    set(VERBATIM_HAVE_CUDA ON)
+  elseif(VERBATIM_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "VERBATIM_CUDA=ON, but no nvcc on PATH or in /usr/local/cuda/bin")
+  else()
+    message(STATUS "CUDA kernels are not built: no nvcc on PATH or in /usr/local/cuda/bin")
+  endif()
+endif()
+
+# verbatim_component(audit SOURCES log.cpp ... USES verbatim::schema SQLite::SQLite3)
+# Makes the library verbatim::audit. USES names components and packages; each becomes public.
+function(verbatim_component name)
+  cmake_parse_arguments(arg "" "" "SOURCES;USES" ${ARGN})
+  add_library(verbatim_${name} STATIC ${arg_SOURCES})
+  add_library(verbatim::${name} ALIAS verbatim_${name})
+  target_link_libraries(verbatim_${name} PUBLIC verbatim_flags ${arg_USES})
+endfunction()
+
+# verbatim_test(audit/log_test.cpp USES verbatim::audit [LABELS unit] [SOURCES more.cpp] [TIMEOUT 60])
+# Makes one test program; every TEST in it becomes one ctest case. The label is unit unless given.
+function(verbatim_test source)
+  cmake_parse_arguments(arg "" "TIMEOUT" "USES;LABELS;SOURCES" ${ARGN})
+  get_filename_component(folder ${source} DIRECTORY)
+  get_filename_component(name ${source} NAME_WE)
+  string(REPLACE "/" "_" target "${folder}_${name}")
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${target} ${PROJECT_SOURCE_DIR}/tests/${source} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE verbatim_flags ${arg_USES} GTest::gtest_main GTest::gmock)
+  target_compile_definitions(${target} PRIVATE
+    VERBATIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" VERBATIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  gtest_discover_tests(${target} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# verbatim_embed_text(verbatim_audit sql/0001_log.sql kMigration0001 verbatim::audit)
+# Makes <kMigration0001.hpp> with `inline constexpr std::string_view kMigration0001`.
+function(verbatim_embed_text target file symbol namespace)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded/${symbol}.hpp)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_CURRENT_SOURCE_DIR}/${file} -DOUT=${out}
+            -DSYMBOL=${symbol} -DNAMESPACE=${namespace} -P ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file} ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake)
+  target_sources(${target} PRIVATE ${out})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/embedded)
+endfunction()

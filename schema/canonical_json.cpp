@@ -1,0 +1,372 @@
+#include "schema/canonical_json.hpp"
+
+#include "schema/bytes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace verbatim {
+
+namespace {
+
+void append_string(std::string& out, std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  out.push_back('"');
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          out += "\\u00";
+          out.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+          out.push_back(kHex[static_cast<unsigned char>(c) & 15]);
+        } else {
+          out.push_back(c);
+        }
+    }
+  }
+  out.push_back('"');
+}
+
+/// Orders UTF-8 strings as their UTF-16 forms would be: the same as by code point, except that code
+/// points from U+10000 on (surrogates D800..DFFF in UTF-16) come before U+E000..U+FFFF.
+bool utf16_less(std::string_view a, std::string_view b) {
+  const auto [at, bt] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (at == a.end() || bt == b.end()) return at == a.end() && bt != b.end();
+  const auto x = static_cast<unsigned char>(*at);
+  const auto y = static_cast<unsigned char>(*bt);
+  // Lead bytes EE and EF begin U+E000..U+FFFF; F0 and above begin what UTF-16 writes with surrogates.
+  const auto rank = [](unsigned char lead) {
+    return lead >= 0xF0 ? 0xED + 1 : lead >= 0xEE ? lead + 2 : int{lead};
+  };
+  const int rank_x = rank(x);
+  const int rank_y = rank(y);
+  return rank_x != rank_y ? rank_x < rank_y : x < y;
+}
+
+Error not_json(const std::string& what) { return {Errc::invalid_input, what, "JSON", ""}; }
+
+/// nlohmann's reader takes a NUL byte for the end of the input, and would not see what follows it.
+Error holds_nul() { return not_json("a NUL byte, which JSON does not allow"); }
+
+/// One JSON value whose numbers are still the tokens that were read.
+struct Node {
+  enum class Kind { literal, string, array, object } kind = Kind::literal;
+  std::string text;                                   // literal: as printed; string: the value
+  std::vector<Node> items;                            // array
+  std::vector<std::pair<std::string, Node>> members;  // object, in the order read
+};
+
+/// Builds a Node from nlohmann's events, and refuses what RFC 8785 refuses.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  explicit Builder(Numbers numbers) : numbers_(numbers) {}
+
+  bool null() override { return put({Node::Kind::literal, "null", {}, {}}); }
+  bool boolean(bool value) override {
+    return put({Node::Kind::literal, value ? "true" : "false", {}, {}});
+  }
+  bool number_integer(number_integer_t value) override {
+    return integer(std::to_string(value), static_cast<double>(value));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    return integer(std::to_string(value), static_cast<double>(value));
+  }
+  bool number_float(number_float_t value, const string_t& token) override {
+    if (numbers_ == Numbers::literal) return put({Node::Kind::literal, token, {}, {}});
+    if (!std::isfinite(value)) return fail("a number is beyond the doubles");
+    return put({Node::Kind::literal, ecmascript_number(value), {}, {}});
+  }
+  bool string(string_t& value) override {
+    return put({Node::Kind::string, std::move(value), {}, {}});
+  }
+  bool binary(binary_t&) override { return fail("binary data"); }
+  bool start_object(std::size_t) override { return open(Node::Kind::object); }
+  bool end_object() override {
+    const auto& members = open_.back().members;
+    std::set<std::string_view> names;
+    for (const auto& [name, value] : members) {
+      if (!names.insert(name).second)
+        return fail("the key '" + name.substr(0, 64) + "' occurs twice");
+    }
+    return close();
+  }
+  bool start_array(std::size_t) override { return open(Node::Kind::array); }
+  bool end_array() override { return close(); }
+  bool key(string_t& value) override {
+    keys_.back() = std::move(value);
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception& exception) override {
+    // Numbers that overflow a double are reported here, with out_of_range (406), before number_float().
+    const bool overflow = exception.id == 406;
+    return fail(overflow ? "a number is beyond the doubles"
+                         : "not valid JSON at byte " + std::to_string(position));
+  }
+
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] Node take() { return std::move(root_); }
+
+ private:
+  bool fail(std::string what) {
+    if (problem_.empty()) problem_ = std::move(what);
+    return false;
+  }
+  bool integer(std::string exact, double nearest) {
+    return put({Node::Kind::literal,
+                numbers_ == Numbers::literal ? std::move(exact) : ecmascript_number(nearest),
+                {},
+                {}});
+  }
+  bool open(Node::Kind kind) {
+    if (open_.size() >= static_cast<std::size_t>(kJsonDepthMax)) return fail("nested too deep");
+    Node node;
+    node.kind = kind;
+    open_.push_back(std::move(node));
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    Node done = std::move(open_.back());
+    open_.pop_back();
+    keys_.pop_back();
+    return put(std::move(done));
+  }
+  bool put(Node node) {
+    if (open_.empty()) {
+      root_ = std::move(node);
+    } else if (open_.back().kind == Node::Kind::array) {
+      open_.back().items.push_back(std::move(node));
+    } else {
+      open_.back().members.emplace_back(keys_.back(), std::move(node));
+    }
+    return true;
+  }
+
+  Numbers numbers_;
+  Node root_;
+  std::vector<Node> open_;         // containers begun and not ended
+  std::vector<std::string> keys_;  // the pending key of each of them
+  std::string problem_;
+};
+
+void append_node(std::string& out, Node& node) {
+  switch (node.kind) {
+    case Node::Kind::literal:
+      out += node.text;
+      return;
+    case Node::Kind::string:
+      append_string(out, node.text);
+      return;
+    case Node::Kind::array: {
+      out.push_back('[');
+      bool first = true;
+      for (Node& item : node.items) {
+        if (!std::exchange(first, false)) out.push_back(',');
+        append_node(out, item);
+      }
+      out.push_back(']');
+      return;
+    }
+    case Node::Kind::object: {
+      std::sort(node.members.begin(), node.members.end(),
+                [](const auto& a, const auto& b) { return utf16_less(a.first, b.first); });
+      out.push_back('{');
+      bool first = true;
+      for (auto& [name, value] : node.members) {
+        if (!std::exchange(first, false)) out.push_back(',');
+        append_string(out, name);
+        out.push_back(':');
+        append_node(out, value);
+      }
+      out.push_back('}');
+      return;
+    }
+  }
+}
+
+void append_value(std::string& out, const Json& value) {
+  constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
+  switch (value.type()) {
+    case Json::value_t::null:
+      out += "null";
+      return;
+    case Json::value_t::boolean:
+      out += value.get<bool>() ? "true" : "false";
+      return;
+    case Json::value_t::number_integer:
+    case Json::value_t::number_unsigned: {
+      const bool exact = value.is_number_unsigned()
+                             ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kExactMax)
+                             : std::llabs(value.get<std::int64_t>()) <= kExactMax;
+      if (!exact) throw std::logic_error("canonical JSON: an integer beyond 2^53 must be a string");
+      out += value.is_number_unsigned() ? std::to_string(value.get<std::uint64_t>())
+                                        : std::to_string(value.get<std::int64_t>());
+      return;
+    }
+    case Json::value_t::string: {
+      const auto& text = value.get_ref<const std::string&>();
+      if (!is_utf8(text)) throw std::logic_error("canonical JSON: a string is not UTF-8");
+      append_string(out, text);
+      return;
+    }
+    case Json::value_t::array: {
+      out.push_back('[');
+      bool first = true;
+      for (const Json& item : value) {
+        if (!std::exchange(first, false)) out.push_back(',');
+        append_value(out, item);
+      }
+      out.push_back(']');
+      return;
+    }
+    case Json::value_t::object: {
+      std::vector<std::string_view> names;
+      for (const auto& [name, member] : value.items()) names.push_back(name);
+      std::sort(names.begin(), names.end(), utf16_less);
+      out.push_back('{');
+      bool first = true;
+      for (const std::string_view name : names) {
+        if (!is_utf8(name)) throw std::logic_error("canonical JSON: a key is not UTF-8");
+        if (!std::exchange(first, false)) out.push_back(',');
+        append_string(out, name);
+        out.push_back(':');
+        append_value(out, value.at(std::string(name)));
+      }
+      out.push_back('}');
+      return;
+    }
+    default:
+      throw std::logic_error("canonical JSON: floats and binary data are not allowed");
+  }
+}
+
+/// Refuses what parse_json() refuses, while nlohmann builds the value.
+class Guard {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth >= kJsonDepthMax) problem_ = "nested too deep";
+    switch (event) {
+      case Json::parse_event_t::object_start:
+        keys_.emplace_back();
+        break;
+      case Json::parse_event_t::object_end:
+        keys_.pop_back();
+        break;
+      case Json::parse_event_t::key:
+        if (!keys_.back().insert(parsed.get<std::string>()).second) {
+          problem_ = "the key '" + parsed.get<std::string>().substr(0, 64) + "' occurs twice";
+        }
+        break;
+      default:
+        break;
+    }
+    return problem_.empty();
+  }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+ private:
+  std::vector<std::set<std::string>> keys_;
+  std::string problem_;
+};
+
+}  // namespace
+
+std::string ecmascript_number(double value) {
+  if (value == 0) return "0";
+  std::array<char, 32> scientific{};
+  const auto end = std::to_chars(scientific.data(), scientific.data() + scientific.size(),
+                                 std::abs(value), std::chars_format::scientific)
+                       .ptr;
+  const std::string_view text(scientific.data(), static_cast<std::size_t>(end - scientific.data()));
+  const std::size_t e = text.find('e');
+  std::string digits(1, text[0]);
+  if (e > 1) digits += text.substr(2, e - 2);
+  const int n = std::atoi(std::string(text.substr(e + 1)).c_str()) + 1;  // the point's place
+  const int k = static_cast<int>(digits.size());
+
+  std::string out = value < 0 ? "-" : "";
+  if (k <= n && n <= 21) {
+    out += digits + std::string(static_cast<std::size_t>(n - k), '0');
+  } else if (0 < n && n <= 21) {
+    out += digits.substr(0, static_cast<std::size_t>(n)) + "." +
+           digits.substr(static_cast<std::size_t>(n));
+  } else if (-6 < n && n <= 0) {
+    out += "0." + std::string(static_cast<std::size_t>(-n), '0') + digits;
+  } else {
+    out += digits.substr(0, 1);
+    if (k > 1) out += "." + digits.substr(1);
+    out += n - 1 < 0 ? "e-" : "e+";
+    out += std::to_string(std::abs(n - 1));
+  }
+  return out;
+}
+
+Result<std::string> canonicalize(std::string_view json, Numbers numbers) {
+  if (json.find('\0') != std::string_view::npos) return holds_nul();
+  Builder builder(numbers);
+  if (!Json::sax_parse(json.begin(), json.end(), &builder)) {
+    return not_json(builder.problem().empty() ? "not valid JSON" : builder.problem());
+  }
+  Node root = builder.take();
+  std::string out;
+  out.reserve(json.size());
+  append_node(out, root);
+  return out;
+}
+
+std::string canonical(const Json& value) {
+  std::string out;
+  append_value(out, value);
+  return out;
+}
+
+Result<Json> parse_json(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) return holds_nul();
+  Guard guard;
+  try {
+    Json value = Json::parse(text.begin(), text.end(),
+                             [&](int depth, Json::parse_event_t event, Json& parsed) {
+                               // Once refused, the rest is thrown away as it is read.
+                               return guard.problem().empty() && guard(depth, event, parsed);
+                             });
+    if (!guard.problem().empty()) return not_json(guard.problem());
+    // By name: Json converts from anything, so a plain return is ambiguous.
+    return Result<Json>(boost::system::in_place_value, std::move(value));
+  } catch (const Json::parse_error& error) {
+    return not_json("not valid JSON at byte " + std::to_string(error.byte));
+  } catch (const Json::out_of_range&) {
+    return not_json("a number is beyond the doubles");
+  }
+}
+
+}  // namespace verbatim

@@ -13,6 +13,8 @@
 namespace verbatim {
 
 using Json = nlohmann::json;
+/// Keeps the order in which members were added: for output that people read.
+using OrderedJson = nlohmann::ordered_json;
 
 /// How numbers of the input appear in the output.
 enum class Numbers {

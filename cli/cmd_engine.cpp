@@ -1,0 +1,485 @@
+// verbatim engine ...: the local engine without the gateway, for tests, audits and curiosity.
+
+#include "cli/command.hpp"
+#include "cli/engine_json.hpp"
+#include "local_engine/engine.hpp"
+#include "local_engine/selfcheck.hpp"
+
+#include <iostream>
+#include <memory>
+#include <random>
+
+namespace verbatim::cli {
+
+namespace {
+
+using local_engine::Engine;
+using local_engine::GenerationRequest;
+using local_engine::GenerationResult;
+using local_engine::RenderInput;
+
+struct GenerateFlags {
+  EngineFlags engine;
+  std::string prompt, messages, prompt_ids, output_ids;
+  std::uint32_t max_tokens = 64, top_k = 0, logprobs = 0;
+  double temperature = 0, top_p = 1, min_p = 0;
+  std::uint64_t seed = 0;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  std::size_t neighbours = 0;
+};
+
+Result<std::shared_ptr<Engine>> load_engine(const EngineFlags& flags) {
+  std::filesystem::path path = flags.model;
+  if (flags.model.empty()) {
+    const auto demo = demo_model_path();
+    if (!demo) return demo.error();
+    path = *demo;
+  }
+  local_engine::EngineOptions options;
+  options.backend = flags.backend;
+  options.profile = flags.profile;
+  options.threads = flags.threads;
+  options.prefill_chunk = flags.prefill_chunk;
+  options.prefix_cache = !flags.no_prefix_cache;
+  return Engine::load(path, options);
+}
+
+/// The names that templates know: bos_token and eos_token.
+void add_special_tokens(const local_engine::Tokenizer& tokenizer, RenderInput& input) {
+  if (tokenizer.bos()) input.variables["bos_token"] = tokenizer.token_text(*tokenizer.bos());
+  if (tokenizer.eos()) input.variables["eos_token"] = tokenizer.token_text(*tokenizer.eos());
+}
+
+Result<OrderedJson> read_json_file(const std::string& path) {
+  const auto text = read_input(path);
+  if (!text) return text.error();
+  const auto checked = parse_json(*text);
+  if (!checked) return Error{checked.error().code, checked.error().what, path, ""};
+  return Result<OrderedJson>(boost::system::in_place_value, OrderedJson::parse(*text));
+}
+
+Result<std::vector<local_engine::TokenId>> prompt_of_messages(const Engine& engine, const std::string& path) {
+  if (engine.chat_template() == nullptr || engine.tokenizer() == nullptr) {
+    return Error{Errc::unsupported, "the model has no chat template", path, "give --prompt or --prompt-ids"};
+  }
+  auto messages = read_json_file(path);
+  if (!messages) return messages.error();
+  RenderInput input;
+  input.messages = messages->is_object() && messages->contains("messages") ? (*messages)["messages"] : *messages;
+  add_special_tokens(*engine.tokenizer(), input);
+  const auto text = engine.chat_template()->render(input);
+  if (!text) return text.error();
+  // The template writes the special tokens itself: none is added.
+  return engine.tokenizer()->encode(*text, {.add_special = false, .parse_special = true});
+}
+
+Result<std::vector<local_engine::TokenId>> prompt_of(const Engine& engine, const GenerateFlags& flags) {
+  if (!flags.prompt_ids.empty()) return parse_ids(flags.prompt_ids);
+  if (!flags.messages.empty()) return prompt_of_messages(engine, flags.messages);
+  if (engine.tokenizer() == nullptr) {
+    return Error{Errc::unsupported, "the model has no tokenizer", flags.engine.model, "give --prompt-ids"};
+  }
+  return engine.tokenizer()->encode(flags.prompt, {});
+}
+
+Result<GenerationRequest> request_of(const Engine& engine, const GenerateFlags& flags) {
+  GenerationRequest request;
+  auto ids = prompt_of(engine, flags);
+  if (!ids) return ids.error();
+  request.prompt_ids = std::move(*ids);
+  request.tokens_max = flags.max_tokens;
+  request.sampling.temperature = flags.temperature;
+  request.sampling.seed = flags.seed;
+  request.sampling.top_k = flags.top_k;
+  request.sampling.top_p = flags.top_p;
+  request.sampling.min_p = flags.min_p;
+  request.stop = flags.stop;
+  request.ignore_eos = flags.ignore_eos;
+  request.top_logprobs = flags.logprobs;
+  return request;
+}
+
+/// Other requests, random but seeded, that share the batches with the one asked for.
+std::vector<std::shared_ptr<local_engine::Generation>> start_neighbours(Engine& engine, std::size_t count) {
+  std::mt19937_64 random(count);
+  std::vector<std::shared_ptr<local_engine::Generation>> running;
+  for (std::size_t i = 0; i < count; ++i) {
+    GenerationRequest neighbour;
+    const std::size_t length = 1 + random() % 64;
+    for (std::size_t j = 0; j < length; ++j) {
+      neighbour.prompt_ids.push_back(static_cast<local_engine::TokenId>(random() % engine.vocab_size()));
+    }
+    neighbour.tokens_max = static_cast<std::uint32_t>(1 + random() % 64);
+    neighbour.sampling.temperature = 1;
+    neighbour.sampling.seed = random();
+    neighbour.ignore_eos = true;
+    running.push_back(engine.generate(
+        neighbour, [](const local_engine::TokenInfo&) {}, [](Result<GenerationResult>) {}));
+  }
+  return running;
+}
+
+void print_result(const Context& context, const Engine& engine, const GenerationRequest& request,
+                  const GenerationResult& result) {
+  const OrderedJson json = result_json(engine, request, result);
+  if (context.json) {
+    print_json(json);
+    return;
+  }
+  if (engine.tokenizer() != nullptr) {
+    std::cout << result.text << '\n';
+  } else {
+    std::cout << json["token_ids"].dump() << '\n';
+  }
+  std::cerr << "logits_digest " << result.logits_digest.hex() << " (" << engine.profile() << ", "
+            << engine.backend() << ", " << result.tokens.size() << " tokens)\n";
+}
+
+int run_generate(const Context& context, const GenerateFlags& flags) {
+  const auto engine = load_engine(flags.engine);
+  if (!engine) return fail(engine.error());
+  const auto request = request_of(**engine, flags);
+  if (!request) return fail(request.error());
+  const auto neighbours = start_neighbours(**engine, flags.neighbours);
+  const auto result = (*engine)->generate_and_wait(*request);
+  for (const auto& neighbour : neighbours) neighbour->cancel();
+  if (!result) return fail(result.error());
+  print_result(context, **engine, *request, *result);
+  return kDone;
+}
+
+int run_score(const Context& context, const GenerateFlags& flags) {
+  const auto engine = load_engine(flags.engine);
+  if (!engine) return fail(engine.error());
+  const auto request = request_of(**engine, flags);
+  if (!request) return fail(request.error());
+  const auto output = parse_ids(flags.output_ids);
+  if (!output) return fail(output.error());
+  const auto result = (*engine)->score(*request, *output);
+  if (!result) return fail(result.error());
+  print_result(context, **engine, *request, *result);
+  return kDone;
+}
+
+struct TokenizeFlags {
+  std::string model;
+  bool no_special = false, no_parse_special = false, jsonl = false, skip_special = false;
+};
+
+Result<std::shared_ptr<const local_engine::Tokenizer>> load_tokenizer(const std::string& model) {
+  if (!model.empty()) return local_engine::Tokenizer::load(model);
+  const auto demo = demo_model_path();
+  if (!demo) return demo.error();
+  return local_engine::Tokenizer::load(*demo);
+}
+
+/// Calls `each` for every line of stdin as JSON; stops at the first error.
+template <class Each>
+int for_each_line(Each each) {
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(std::cin, line); ++number) {
+    if (line.empty()) continue;
+    const auto json = parse_json(line);
+    if (!json) return fail(Error{json.error().code, json.error().what, "stdin line " + std::to_string(number), ""});
+    const Result<void> done = each(line, *json);
+    if (!done) return fail(Error{done.error().code, done.error().what, "stdin line " + std::to_string(number), ""});
+  }
+  return kDone;
+}
+
+int run_tokenize(const TokenizeFlags& flags) {
+  const auto tokenizer = load_tokenizer(flags.model);
+  if (!tokenizer) return fail(tokenizer.error());
+  const local_engine::EncodeOptions options{.add_special = !flags.no_special,
+                                            .parse_special = !flags.no_parse_special};
+  const auto print_ids = [&](const std::string& text) -> Result<void> {
+    const auto ids = (*tokenizer)->encode(text, options);
+    if (!ids) return ids.error();
+    print_json({{"ids", *ids}});
+    return {};
+  };
+  if (flags.jsonl) {
+    return for_each_line([&](const std::string&, const Json& line) -> Result<void> {
+      if (!line.is_object() || !line.contains("text") || !line["text"].is_string()) {
+        return Error{Errc::invalid_input, "a line has no \"text\"", "", ""};
+      }
+      return print_ids(line["text"].get<std::string>());
+    });
+  }
+  const auto text = read_input("-");
+  if (!text) return fail(text.error());
+  const auto done = print_ids(*text);
+  return done ? kDone : fail(done.error());
+}
+
+int run_detokenize(const TokenizeFlags& flags) {
+  const auto tokenizer = load_tokenizer(flags.model);
+  if (!tokenizer) return fail(tokenizer.error());
+  if (flags.jsonl) {
+    return for_each_line([&](const std::string&, const Json& line) -> Result<void> {
+      if (!line.is_object() || !line.contains("ids") || !line["ids"].is_array()) {
+        return Error{Errc::invalid_input, "a line has no \"ids\"", "", ""};
+      }
+      std::vector<local_engine::TokenId> ids;
+      for (const Json& id : line["ids"]) {
+        if (!id.is_number_integer()) return Error{Errc::invalid_input, "an id is not an integer", "", ""};
+        ids.push_back(id.get<local_engine::TokenId>());
+      }
+      print_json({{"text", (*tokenizer)->decode(ids, flags.skip_special)}});
+      return {};
+    });
+  }
+  const auto text = read_input("-");
+  if (!text) return fail(text.error());
+  std::string list = *text;
+  if (const auto open = list.find('['); open != std::string::npos) {
+    const auto close = list.find(']', open);
+    list = list.substr(open + 1, close == std::string::npos ? close : close - open - 1);
+  }
+  while (!list.empty() && (list.back() == '\n' || list.back() == ' ')) list.pop_back();
+  const auto ids = parse_ids(list);
+  if (!ids) return fail(ids.error());
+  std::cout << (*tokenizer)->decode(*ids, flags.skip_special);
+  return kDone;
+}
+
+struct RenderFlags {
+  std::string model, template_file, messages, tools, now;
+  std::vector<std::string> variables;
+  bool add_generation_prompt = false, jsonl = false;
+};
+
+Result<std::int64_t> time_or_now(const std::string& text) {
+  if (text.empty()) return SystemClock().now_us();
+  return parse_rfc3339(text);
+}
+
+/// One line of --jsonl: prints {"output":...} or {"raises":...}.
+Result<void> render_line(const std::string& text) {
+  const OrderedJson line = OrderedJson::parse(text);
+  if (!line.is_object() || !line.contains("template") || !line["template"].is_string()) {
+    return Error{Errc::invalid_input, "a line has no \"template\"", "", ""};
+  }
+  RenderInput input;
+  input.messages = line.value("messages", OrderedJson::array());
+  input.tools = line.value("tools", OrderedJson());
+  input.add_generation_prompt = line.value("add_generation_prompt", false);
+  input.variables = line.value("vars", OrderedJson::object());
+  const auto now = time_or_now(line.contains("now") && line["now"].is_string() ? line["now"].get<std::string>() : "");
+  if (!now) return now.error();
+  input.now_us = *now;
+  const auto parsed = local_engine::ChatTemplate::parse(line["template"].get<std::string>());
+  if (!parsed) {
+    print_json({{"raises", parsed.error().what}});
+    return {};
+  }
+  const auto output = (*parsed)->render(input);
+  print_json(output ? OrderedJson{{"output", *output}} : OrderedJson{{"raises", output.error().what}});
+  return {};
+}
+
+Result<std::shared_ptr<const local_engine::ChatTemplate>> template_of(const RenderFlags& flags) {
+  if (!flags.template_file.empty()) {
+    auto source = read_input(flags.template_file);
+    if (!source) return source.error();
+    return local_engine::ChatTemplate::parse(std::move(*source));
+  }
+  std::filesystem::path path = flags.model;
+  if (path.empty()) {
+    const auto demo = demo_model_path();
+    if (!demo) return demo.error();
+    path = *demo;
+  }
+  auto loaded = local_engine::load_chat_template(path);
+  if (loaded && *loaded == nullptr) {
+    return Error{Errc::not_found, "the model has no chat template", path.string(), "give --template FILE"};
+  }
+  return loaded;
+}
+
+Result<RenderInput> render_input(const RenderFlags& flags) {
+  RenderInput input;
+  auto messages = read_json_file(flags.messages);
+  if (!messages) return messages.error();
+  input.messages = std::move(*messages);
+  if (!flags.tools.empty()) {
+    auto tools = read_json_file(flags.tools);
+    if (!tools) return tools.error();
+    input.tools = std::move(*tools);
+  }
+  input.add_generation_prompt = flags.add_generation_prompt;
+  const auto now = time_or_now(flags.now);
+  if (!now) return now.error();
+  input.now_us = *now;
+  if (flags.template_file.empty()) {
+    const auto tokenizer = load_tokenizer(flags.model);
+    if (tokenizer) add_special_tokens(**tokenizer, input);
+  }
+  for (const std::string& assignment : flags.variables) {
+    const auto pair = split_assignment(assignment);
+    if (!pair) return pair.error();
+    const auto value = parse_json(pair->second);
+    if (!value) return Error{Errc::invalid_input, "--var " + pair->first + " is not JSON", "", "quote texts: --var 'name=\"text\"'"};
+    input.variables[pair->first] = OrderedJson::parse(pair->second);
+  }
+  return Result<RenderInput>(boost::system::in_place_value, std::move(input));
+}
+
+int run_render(const RenderFlags& flags) {
+  if (flags.jsonl) {
+    return for_each_line([](const std::string& text, const Json&) { return render_line(text); });
+  }
+  if (flags.messages.empty()) return usage("no messages", "give --messages FILE, or --jsonl");
+  const auto parsed = template_of(flags);
+  if (!parsed) return fail(parsed.error());
+  const auto input = render_input(flags);
+  if (!input) return fail(input.error());
+  const auto output = (*parsed)->render(*input);
+  if (!output) {
+    std::cerr << output.error().what << '\n';
+    return kBadFinding;
+  }
+  std::cout << *output;
+  return kDone;
+}
+
+int run_selfcheck(const Context& context, const EngineFlags& flags, double seconds) {
+  std::filesystem::path path = flags.model;
+  if (path.empty()) {
+    const auto demo = demo_model_path();
+    if (!demo) return fail(demo.error());
+    path = *demo;
+  }
+  const auto report = local_engine::selfcheck(path, seconds);
+  if (!report) return fail(report.error());
+  OrderedJson checks = OrderedJson::array();
+  for (const auto& check : report->checks) {
+    checks.push_back({{"name", check.name}, {"runs", check.runs}, {"differences", check.differences}, {"detail", check.detail}});
+  }
+  if (context.json) {
+    print_json({{"ok", report->ok()}, {"checks", std::move(checks)}});
+  } else {
+    for (const auto& check : report->checks) {
+      std::cout << (check.differences == 0 ? "same bits   " : "DIFFERENT   ") << check.name << " (" << check.runs
+                << " comparisons)" << (check.detail.empty() ? "" : ": " + check.detail) << '\n';
+    }
+  }
+  return report->ok() ? kDone : kBadFinding;
+}
+
+int run_bench(const Context& context, const EngineFlags& flags) {
+  const auto engine = load_engine(flags);
+  if (!engine) return fail(engine.error());
+  std::mt19937_64 random(1);
+  GenerationRequest request;
+  const std::size_t prompt = std::min<std::size_t>(256, (*engine)->context_max() / 2);
+  for (std::size_t i = 0; i < prompt; ++i) {
+    request.prompt_ids.push_back(static_cast<local_engine::TokenId>(random() % (*engine)->vocab_size()));
+  }
+  request.tokens_max = static_cast<std::uint32_t>(std::min<std::size_t>(128, (*engine)->context_max() / 4));
+  request.ignore_eos = true;
+  const auto result = (*engine)->generate_and_wait(request);
+  if (!result) return fail(result.error());
+  std::vector<local_engine::TokenId> output;
+  for (const auto& token : result->tokens) output.push_back(token.id);
+  const SystemClock clock;
+  const std::int64_t start = clock.steady_us();
+  const auto scored = (*engine)->score(request, output);
+  if (!scored) return fail(scored.error());
+  const double score_seconds = static_cast<double>(clock.steady_us() - start) / 1e6;
+  const auto prefill = static_cast<double>(result->prompt_tokens) / result->prefill_seconds;
+  const auto decode = static_cast<double>(result->tokens.size()) / result->decode_seconds;
+  const auto score = static_cast<double>(prompt + output.size()) / score_seconds;
+  if (context.json) {
+    print_json({{"backend", (*engine)->backend()}, {"prompt_tokens", prompt}, {"output_tokens", output.size()},
+                {"prefill_tokens_per_s", prefill}, {"decode_tokens_per_s", decode}, {"score_tokens_per_s", score},
+                {"same_digest", scored->logits_digest == result->logits_digest}});
+  } else {
+    std::cout << (*engine)->backend() << ": prefill " << prefill << ", decode " << decode << ", score " << score << " tokens/s\n";
+  }
+  return scored->logits_digest == result->logits_digest ? kDone : kBadFinding;
+}
+
+void add_generation_options(CLI::App& command, GenerateFlags& flags) {
+  flags.engine.add(command);
+  command.add_option("--prompt", flags.prompt, "text; special tokens are added as the tokenizer says");
+  command.add_option("--messages", flags.messages, "JSON file of chat messages, rendered by the model's template");
+  command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
+  command.add_option("--temperature", flags.temperature, "0 is greedy")->capture_default_str();
+  command.add_option("--seed", flags.seed, "u64");
+  command.add_option("--top-k", flags.top_k, "0: off");
+  command.add_option("--top-p", flags.top_p, "1: off");
+  command.add_option("--min-p", flags.min_p, "0: off");
+  command.add_option("--logprobs", flags.logprobs, "so many highest log-probabilities a token");
+}
+
+}  // namespace
+
+void add_engine(CLI::App& app, Context& context) {
+  CLI::App* engine = app.add_subcommand("engine", "the local engine by itself");
+  engine->require_subcommand(1);
+  engine->footer("Example:\n  verbatim engine generate --prompt \"Once upon a time\" --max-tokens 32");
+
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* generate = engine->add_subcommand("generate", "generate tokens; greedy unless --temperature says otherwise");
+  add_generation_options(*generate, *flags);
+  generate->add_option("--max-tokens", flags->max_tokens, "at most so many")->capture_default_str();
+  generate->add_option("--stop", flags->stop, "stop sequences");
+  generate->add_flag("--ignore-eos", flags->ignore_eos, "go on after the end of sequence");
+  generate->add_option("--neighbours", flags->neighbours, "so many other random requests in the same batches");
+  add_common(*generate, context, "verbatim engine generate --model ./model --prompt \"Hello\" --max-tokens 32 --json");
+  generate->callback([&context, flags] { context.exit_code = run_generate(context, *flags); });
+
+  CLI::App* score = engine->add_subcommand("score", "teacher-forced: what the engine thinks of given output tokens");
+  add_generation_options(*score, *flags);
+  score->add_option("--output-ids", flags->output_ids, "token ids with commas")->required();
+  add_common(*score, context, "verbatim engine score --model ./model --prompt-ids 1,403 --output-ids 407,261 --json");
+  score->callback([&context, flags] { context.exit_code = run_score(context, *flags); });
+
+  auto text = std::make_shared<TokenizeFlags>();
+  CLI::App* tokenize = engine->add_subcommand("tokenize", "text on stdin to token ids");
+  tokenize->add_option("--model", text->model, "folder, tokenizer.json or .gguf; default: the demo model");
+  tokenize->add_flag("--no-special", text->no_special, "add no BOS or EOS");
+  tokenize->add_flag("--no-parse-special", text->no_parse_special, "names of special tokens are plain text");
+  tokenize->add_flag("--jsonl", text->jsonl, "one {\"text\":...} a line");
+  add_common(*tokenize, context, "echo -n Hello | verbatim engine tokenize --model ./model");
+  tokenize->callback([&context, text] { context.exit_code = run_tokenize(*text); });
+
+  CLI::App* detokenize = engine->add_subcommand("detokenize", "token ids on stdin to text");
+  detokenize->add_option("--model", text->model, "folder, tokenizer.json or .gguf; default: the demo model");
+  detokenize->add_flag("--skip-special", text->skip_special, "leave special tokens out");
+  detokenize->add_flag("--jsonl", text->jsonl, "one {\"ids\":[...]} a line");
+  add_common(*detokenize, context, "echo 1,403,407 | verbatim engine detokenize --model ./model");
+  detokenize->callback([&context, text] { context.exit_code = run_detokenize(*text); });
+
+  auto render_flags = std::make_shared<RenderFlags>();
+  CLI::App* render = engine->add_subcommand("render", "a chat template over messages, exactly");
+  render->add_option("--model", render_flags->model, "whose template");
+  render->add_option("--template", render_flags->template_file, "a template by itself");
+  render->add_option("--messages", render_flags->messages, "JSON file");
+  render->add_option("--tools", render_flags->tools, "JSON file");
+  render->add_flag("--add-generation-prompt", render_flags->add_generation_prompt);
+  render->add_option("--var", render_flags->variables, "NAME=JSON");
+  render->add_option("--now", render_flags->now, "what strftime_now sees, RFC 3339");
+  render->add_flag("--jsonl", render_flags->jsonl, "one object a line on stdin");
+  add_common(*render, context, "verbatim engine render --model ./model --messages chat.json --add-generation-prompt");
+  render->callback([&context, render_flags] { context.exit_code = run_render(*render_flags); });
+
+  auto check_flags = std::make_shared<EngineFlags>();
+  auto seconds = std::make_shared<double>(10);
+  CLI::App* selfcheck = engine->add_subcommand("selfcheck", "batch invariance, decode == prefill, backends agree");
+  check_flags->add(*selfcheck);
+  selfcheck->add_option("--seconds", *seconds, "time to spend")->capture_default_str();
+  add_common(*selfcheck, context, "verbatim engine selfcheck --model ./model --seconds 30");
+  selfcheck->callback([&context, check_flags, seconds] {
+    context.exit_code = run_selfcheck(context, *check_flags, *seconds);
+  });
+
+  CLI::App* bench = engine->add_subcommand("bench", "tokens a second: prefill, decode, score");
+  check_flags->add(*bench);
+  add_common(*bench, context, "verbatim engine bench --model ./model --json");
+  bench->callback([&context, check_flags] { context.exit_code = run_bench(context, *check_flags); });
+}
+
+}  // namespace verbatim::cli

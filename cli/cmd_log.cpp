@@ -1,0 +1,268 @@
+// verbatim log list|show, checkpoint, receipt: reading the log.
+
+#include "audit/reader.hpp"
+#include "cli/command.hpp"
+
+#include <charconv>
+#include <iostream>
+#include <memory>
+
+namespace verbatim::cli {
+
+namespace {
+
+struct ListFlags {
+  std::string since, until, model, status;
+  std::uint64_t limit = 0;
+  bool all_types = false;
+};
+
+Result<audit::RecordFilter> filter_of(const ListFlags& flags) {
+  audit::RecordFilter filter;
+  if (!flags.since.empty()) {
+    const auto time = parse_rfc3339(flags.since);
+    if (!time) return time.error();
+    filter.since_us = *time;
+  }
+  if (!flags.until.empty()) {
+    const auto time = parse_rfc3339(flags.until);
+    if (!time) return time.error();
+    filter.until_us = *time;
+  }
+  filter.model = flags.model;
+  filter.status = flags.status;
+  filter.limit = flags.limit;
+  filter.exchanges_only = !flags.all_types;
+  return filter;
+}
+
+OrderedJson json_of(const audit::RecordSummary& record) {
+  OrderedJson json = {{"id", record.id.str()},
+                      {"index", record.index},
+                      {"time", format_rfc3339(record.time_us)},
+                      {"type", record.type},
+                      {"status", record.status.empty() ? OrderedJson() : OrderedJson(record.status)},
+                      {"model", record.model},
+                      {"route", record.route},
+                      {"cache", record.cache.empty() ? OrderedJson() : OrderedJson(record.cache)},
+                      {"tenant", record.tenant}};
+  if (record.response_index) json["response_index"] = *record.response_index;
+  return json;
+}
+
+void print_row(const audit::RecordSummary& record) {
+  const auto padded = [](std::string text, std::size_t width) {
+    if (text.size() < width) text.resize(width, ' ');
+    return text + "  ";
+  };
+  std::cout << padded(std::to_string(record.index), 6) << record.id.str() << "  "
+            << format_rfc3339(record.time_us).substr(0, 19) << "Z  "
+            << padded(record.status.empty() ? (record.type == "request" ? "open" : record.type)
+                                            : record.status,
+                      18)
+            << padded(record.cache.empty() ? "-" : record.cache, 6) << padded(record.model, 16)
+            << record.route << '\n';
+}
+
+int run_list(const Context& context, const ListFlags& flags) {
+  const auto filter = filter_of(flags);
+  if (!filter) return fail(filter.error());
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return fail(reader.error());
+  const auto records = (*reader)->list(*filter);
+  if (!records) return fail(records.error());
+  if (context.json) {
+    OrderedJson rows = OrderedJson::array();
+    for (const auto& record : *records) rows.push_back(json_of(record));
+    print_json({{"records", std::move(rows)}});
+    return kDone;
+  }
+  std::cout << "index   id                                    time                  status              cache   model             route\n";
+  for (const auto& record : *records) print_row(record);
+  return kDone;
+}
+
+/// The leaves that ID names: a record's, or the one with that index.
+Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader, const std::string& id) {
+  if (id.find('-') != std::string::npos) {
+    const auto uuid = parse_uuid(id);
+    if (!uuid) return uuid.error();
+    return reader.leaves_of(*uuid);
+  }
+  std::uint64_t index = 0;
+  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), index);
+  if (error != std::errc() || end != id.data() + id.size()) {
+    return Error{Errc::invalid_input, "'" + id.substr(0, 64) + "' is neither a record id nor a leaf index", "",
+                 "see verbatim log list"};
+  }
+  auto leaf = reader.leaf(index);
+  if (!leaf) return leaf.error();
+  std::vector<audit::StoredLeaf> leaves;
+  leaves.push_back(std::move(*leaf));
+  return leaves;
+}
+
+/// Who reads, for the `access` leaf.
+std::string actor() {
+  const char* user = std::getenv("USER");
+  return "uid " + std::to_string(::getuid()) + (user != nullptr ? std::string(" ") + user : "");
+}
+
+/// Reading contents is itself recorded, before they are shown.
+Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf, const Json& fields) {
+  static const SystemClock clock;
+  auto appender = audit::open_appender(context.data, clock);
+  if (!appender) return appender.error();
+  audit::LeafDraft draft;
+  draft.type = "access";
+  draft.fields = {{"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor().substr(0, 128)}};
+  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  if (!appended) return appended.error();
+  return {};
+}
+
+Result<OrderedJson> contents_of(const Context& context, audit::LogReader& reader,
+                                const std::vector<audit::StoredLeaf>& leaves) {
+  Json fields = Json::array();
+  for (const auto& leaf : leaves) {
+    for (const Json& content : leaf.json.value("contents", Json::array())) {
+      fields.push_back(content.at("field"));
+    }
+  }
+  const auto recorded = record_access(context, leaves.front(), fields);
+  if (!recorded) return recorded.error();
+
+  OrderedJson contents = OrderedJson::object();
+  for (const auto& leaf : leaves) {
+    for (const Json& content : leaf.json.value("contents", Json::array())) {
+      const std::string field = content.at("field");
+      auto opened = reader.content(leaf.index, field);
+      if (opened) {
+        // Text as it is; other bytes in base64, so that nothing is lost.
+        contents[field] = is_utf8(opened->bytes)
+                              ? OrderedJson{{"text", opened->bytes}}
+                              : OrderedJson{{"base64", to_base64(as_bytes(opened->bytes))}};
+      } else if (opened.error().code == Errc::erased) {
+        contents[field] = {{"erased", opened.error().what}};
+      } else {
+        return opened.error();
+      }
+    }
+  }
+  return Result<OrderedJson>(boost::system::in_place_value, std::move(contents));
+}
+
+int run_show(const Context& context, const std::string& id, bool with_contents) {
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return fail(reader.error());
+  const auto leaves = leaves_named(**reader, id);
+  if (!leaves) return fail(leaves.error());
+  const auto size = (*reader)->size();
+  if (!size) return fail(size.error());
+
+  OrderedJson out;
+  out["id"] = leaves->front().json.value("id", "");
+  out["tree_size"] = *size;
+  out["leaves"] = OrderedJson::array();
+  for (const auto& leaf : *leaves) {
+    const auto proof = (*reader)->inclusion_proof(leaf.index, *size);
+    if (!proof) return fail(proof.error());
+    OrderedJson hashes = OrderedJson::array();
+    for (const Digest& hash : *proof) hashes.push_back(hash.hex());
+    const std::uint8_t leaf_prefix = 0;
+    out["leaves"].push_back({{"index", leaf.index},
+                             {"leaf_hash", sha256({Bytes(&leaf_prefix, 1), as_bytes(leaf.bytes)}).hex()},
+                             {"leaf", OrderedJson::parse(leaf.bytes)},
+                             {"inclusion_proof", std::move(hashes)}});
+  }
+  if (with_contents) {
+    auto contents = contents_of(context, **reader, *leaves);
+    if (!contents) return fail(contents.error());
+    out["contents"] = std::move(*contents);
+  }
+  if (context.json) {
+    print_json(out);
+  } else {
+    std::cout << out.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+  }
+  return kDone;
+}
+
+int run_checkpoint(const Context& context) {
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return fail(reader.error());
+  const auto note = (*reader)->checkpoint();
+  if (!note) return fail(note.error());
+  if (!context.json) {
+    std::cout << *note;
+    return kDone;
+  }
+  const auto size = (*reader)->size();
+  if (!size) return fail(size.error());
+  print_json({{"checkpoint", *note},
+              {"origin", (*reader)->origin()},
+              {"size", *size},
+              {"vkey", (*reader)->vkey()}});
+  return kDone;
+}
+
+int run_receipt(const Context& context, const std::string& id) {
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return fail(reader.error());
+  const auto leaves = leaves_named(**reader, id);
+  if (!leaves) return fail(leaves.error());
+  // The newest leaf of a record is its response: the one whose inclusion says how the exchange ended.
+  const audit::StoredLeaf& leaf = leaves->back();
+  const auto receipt = (*reader)->receipt(leaf.index);
+  if (!receipt) return fail(receipt.error());
+  if (context.json) {
+    print_json({{"receipt", *receipt},
+                {"leaf", leaf.bytes},
+                {"index", leaf.index},
+                {"vkey", (*reader)->vkey()}});
+  } else {
+    std::cout << *receipt;
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_log(CLI::App& app, Context& context) {
+  CLI::App* log = app.add_subcommand("log", "list and show records");
+  log->require_subcommand(1);
+  log->footer("Example:\n  verbatim log list --limit 20");
+
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App* list = log->add_subcommand("list", "one line a record, oldest first");
+  list->add_option("--since", flags->since, "RFC 3339 time or date");
+  list->add_option("--until", flags->until, "RFC 3339 time or date");
+  list->add_option("--model", flags->model, "requested model");
+  list->add_option("--status", flags->status, "complete, cache_hit, client_disconnect, ...");
+  list->add_option("--limit", flags->limit, "at most so many; the newest are kept");
+  list->add_flag("--all-types", flags->all_types, "leaves of every type, not exchanges alone");
+  add_common(*list, context, "verbatim log list --since 2026-11-01 --status complete --json");
+  list->callback([&context, flags] { context.exit_code = run_list(context, *flags); });
+
+  auto id = std::make_shared<std::string>();
+  auto with_contents = std::make_shared<bool>(false);
+  CLI::App* show = log->add_subcommand("show", "a record's leaves with their inclusion proofs");
+  show->add_option("ID", *id, "record id or leaf index")->required();
+  show->add_flag("--contents", *with_contents, "also request and response; recorded as an access leaf");
+  add_common(*show, context, "verbatim log show 0193a5e0-7c1a-7b3e-9d2f-0123456789ab --contents");
+  show->callback([&context, id, with_contents] {
+    context.exit_code = run_show(context, *id, *with_contents);
+  });
+
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "the newest signed checkpoint");
+  add_common(*checkpoint, context, "verbatim checkpoint > kept-by-the-auditor.txt");
+  checkpoint->callback([&context] { context.exit_code = run_checkpoint(context); });
+
+  auto receipt_id = std::make_shared<std::string>();
+  CLI::App* receipt = app.add_subcommand("receipt", "a record's tlog-proof, which verifies without the log");
+  receipt->add_option("ID", *receipt_id, "record id or leaf index")->required();
+  add_common(*receipt, context, "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof");
+  receipt->callback([&context, receipt_id] { context.exit_code = run_receipt(context, *receipt_id); });
+}
+
+}  // namespace verbatim::cli

@@ -1,0 +1,131 @@
+#include "cli/command.hpp"
+
+#include "schema/file.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+
+namespace verbatim::cli {
+
+void add_common(CLI::App& command, Context& context, const std::string& example) {
+  command.add_option("--data", context.data, "folder of the log")
+      ->envname("VERBATIM_DATA")
+      ->capture_default_str();
+  command.add_option("--config", context.config, "configuration file (TOML)");
+  command.add_flag("--json", context.json, "one JSON object on stdout, and nothing else there");
+  command.add_flag("--quiet", context.quiet, "no progress");
+  command.footer("Example:\n  " + example);
+}
+
+namespace {
+
+int exit_code_of(Errc code) {
+  switch (code) {
+    case Errc::invalid_input:
+    case Errc::not_found:
+    case Errc::unsupported:
+    case Errc::newer_version: return kUsage;
+    case Errc::tampered:
+    case Errc::out_of_range:
+    case Errc::erased: return kBadFinding;
+    case Errc::storage_failed:
+    case Errc::in_doubt:
+    case Errc::unavailable:
+    case Errc::upstream_failed:
+    case Errc::cancelled: return kUnfinished;
+  }
+  return kUnfinished;
+}
+
+}  // namespace
+
+int fail(const Error& error) {
+  std::string line = error.message();
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // one line, whatever the input held
+  }
+  std::cerr << "verbatim: " << line << '\n';
+  return exit_code_of(error.code);
+}
+
+int usage(const std::string& what, const std::string& advice) {
+  return fail(Error{Errc::invalid_input, what, "", advice});
+}
+
+void print_json(const OrderedJson& value) {
+  std::cout << value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+  std::cout.flush();
+}
+
+Result<std::pair<std::string, std::string>> split_assignment(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return Error{Errc::invalid_input, "'" + text + "' is not NAME=VALUE", "", "write for example demo=./model"};
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+Result<std::vector<std::int32_t>> parse_ids(const std::string& text) {
+  std::vector<std::int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    while (at < end && (*at == ' ' || *at == ',')) ++at;
+    if (at == end) break;
+    std::int32_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0 || (next < end && *next != ',' && *next != ' ')) {
+      return Error{Errc::invalid_input, "'" + text.substr(0, 80) + "' is not a list of token ids", "",
+                   "write ids with commas between them: 1,403,407"};
+    }
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+Result<std::string> read_input(const std::string& path) {
+  constexpr std::uint64_t kInputBytesMax = 64u << 20;
+  if (path != "-") return read_file(path, kInputBytesMax);
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  if (text.size() > kInputBytesMax) {
+    return Error{Errc::invalid_input, "stdin holds more than 64 MiB", "", ""};
+  }
+  return text;
+}
+
+Result<std::filesystem::path> demo_model_path() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  std::vector<fs::path> places;
+  if (const char* named = std::getenv("VERBATIM_DEMO_MODEL"); named != nullptr) {
+    places.emplace_back(named);
+  } else {
+    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    places.push_back(program.parent_path() / "../share/verbatim/demo-model");
+    for (fs::path up = program.parent_path(); up.has_relative_path(); up = up.parent_path()) {
+      places.push_back(up / "local_engine/demo/model");
+    }
+  }
+  std::string tried;
+  for (const fs::path& place : places) {
+    if (fs::exists(place / "config.json", ignored)) return place.lexically_normal();
+    tried = tried.empty() ? place.lexically_normal().string() : tried;
+  }
+  return Error{Errc::not_found, "the bundled demo model is not there", tried,
+               "set VERBATIM_DEMO_MODEL to its folder, or name a model with --model NAME=PATH"};
+}
+
+void EngineFlags::add(CLI::App& command) {
+  command.add_option("--model", model, "Hugging Face folder or .gguf; default: the bundled demo model");
+  command.add_option("--profile", profile, "numerics profile")->capture_default_str();
+  command.add_option("--backend", backend, "scalar, avx2, avx512, cuda or auto: the same bits")
+      ->capture_default_str();
+  command.add_option("--threads", threads, "0: all cores");
+  command.add_option("--prefill-chunk", prefill_chunk, "prompt tokens a pass")->capture_default_str();
+  command.add_flag("--no-prefix-cache", no_prefix_cache, "compute every prompt from its start");
+}
+
+}  // namespace verbatim::cli

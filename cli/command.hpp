@@ -1,0 +1,76 @@
+#pragma once
+// What all subcommands share: global options, exit codes, and the one form of an error line.
+//
+// Data goes to stdout, words to stderr. With --json, stdout holds one JSON object and nothing else.
+
+#include "schema/canonical_json.hpp"
+#include "schema/error.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace verbatim::cli {
+
+/// Exit codes: the contract with scripts.
+inline constexpr int kDone = 0;         ///< done, and all is well
+inline constexpr int kBadFinding = 1;   ///< done, and the finding is bad: not valid, diverged
+inline constexpr int kUsage = 2;        ///< usage or bad input
+inline constexpr int kUnfinished = 3;   ///< could not finish: I/O, log not writable, upstream down
+
+/// Options that every subcommand takes, and where its exit code goes.
+struct Context {
+  std::string data = "./verbatim-data";
+  std::string config;
+  bool json = false;
+  bool quiet = false;
+  int exit_code = kDone;
+};
+
+/// Adds --data, --json, --quiet and an example to a subcommand.
+void add_common(CLI::App& command, Context& context, const std::string& example);
+
+/// Prints `verbatim: what (where): advice` on stderr and returns the exit code for its kind.
+int fail(const Error& error);
+/// The same for a mistake in the command line.
+int usage(const std::string& what, const std::string& advice);
+
+/// One JSON value on a line on stdout. Floats print as the shortest decimal that reads back.
+void print_json(const OrderedJson& value);
+
+/// Opens NAME=VALUE.
+[[nodiscard]] Result<std::pair<std::string, std::string>> split_assignment(const std::string& text);
+
+/// Comma-separated token ids.
+[[nodiscard]] Result<std::vector<std::int32_t>> parse_ids(const std::string& text);
+
+/// A whole file, or stdin for "-". At most 64 MiB.
+[[nodiscard]] Result<std::string> read_input(const std::string& path);
+
+/// Where the bundled demo model is: `VERBATIM_DEMO_MODEL`, beside the program, or in the source tree that it
+/// was built from. `not_found` says which places were tried.
+[[nodiscard]] Result<std::filesystem::path> demo_model_path();
+
+/// Options for the engine that several subcommands take.
+struct EngineFlags {
+  std::string model, profile = "f32-k256/1", backend = "auto";
+  int threads = 0;
+  std::size_t prefill_chunk = 256;
+  bool no_prefix_cache = false;
+  void add(CLI::App& command);
+};
+
+void add_gateway(CLI::App& app, Context& context);
+void add_log(CLI::App& app, Context& context);
+void add_verify(CLI::App& app, Context& context);
+void add_model(CLI::App& app, Context& context);
+void add_engine(CLI::App& app, Context& context);
+void add_replay(CLI::App& app, Context& context);
+void add_export(CLI::App& app, Context& context);
+/// Subcommands of the contract that this version does not have: each says so and exits with 2.
+void add_planned(CLI::App& app, Context& context);
+
+}  // namespace verbatim::cli

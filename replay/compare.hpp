@@ -1,0 +1,21 @@
+#pragma once
+// One recorded choice against what the engine computes for it.
+
+#include "replay/recorded.hpp"
+#include "replay/verdict.hpp"
+
+namespace verbatim::replay {
+
+enum class Method {
+  score,   ///< prompt and recorded output in one teacher-forced prefill
+  decode,  ///< generate again, token by token
+};
+
+/// Fills kind, reason, detail, position, character, margin, deficit, expected, got and tokens of `verdict`.
+/// `recorded_digest` is the leaf's logits digest in hexadecimal, or "" if none was recorded: then the best
+/// that can be said is TOKEN_EXACT. An error of the engine (`out_of_range`, an id it does not have) becomes
+/// NOT_REPLAYABLE.
+void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded,
+                    const std::string& recorded_digest, Method method, Verdict& verdict);
+
+}  // namespace verbatim::replay

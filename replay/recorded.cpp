@@ -1,0 +1,141 @@
+#include "replay/recorded.hpp"
+
+#include <charconv>
+#include <limits>
+
+namespace verbatim::replay {
+
+namespace {
+
+Error malformed(const std::string& what) { return {Errc::invalid_input, what, "response.tokens", ""}; }
+
+/// A number that the record holds as a decimal string. `fallback` when the member is absent.
+template <class Number>
+Result<Number> number_at(const Json& sampling, const char* name, Number fallback) {
+  const auto found = sampling.find(name);
+  if (found == sampling.end()) return fallback;
+  if (!found->is_string()) return malformed(std::string("sampling.") + name + " is not a string");
+  const auto& text = found->get_ref<const std::string&>();
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return malformed(std::string("sampling.") + name + " is not a number");
+  }
+  return value;
+}
+
+Result<std::vector<local_engine::TokenId>> ids_at(const Json& choice, const char* name) {
+  const auto found = choice.find(name);
+  if (found == choice.end() || !found->is_array()) return malformed(std::string("no ") + name);
+  std::vector<local_engine::TokenId> ids;
+  ids.reserve(found->size());
+  for (const Json& id : *found) {
+    if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<local_engine::TokenId>::max()) {
+      return malformed(std::string(name) + " holds something that is no token id");
+    }
+    ids.push_back(id.get<local_engine::TokenId>());
+  }
+  return ids;
+}
+
+Result<local_engine::SamplingParams> sampling_of(const Json& json) {
+  local_engine::SamplingParams params;
+  const auto read = [&](auto& field, const char* name) -> Result<void> {
+    const auto value = number_at(json, name, field);
+    if (!value) return value.error();
+    field = *value;
+    return {};
+  };
+  for (const Result<void>& done :
+       {read(params.temperature, "temperature"), read(params.seed, "seed"), read(params.choice, "choice"),
+        read(params.top_k, "top_k"), read(params.top_p, "top_p"), read(params.min_p, "min_p"),
+        read(params.repetition_penalty, "repetition_penalty"),
+        read(params.frequency_penalty, "frequency_penalty"),
+        read(params.presence_penalty, "presence_penalty")}) {
+    if (!done) return done.error();
+  }
+  const auto bias = json.find("logit_bias");
+  if (bias != json.end() && bias->is_object()) {
+    for (const auto& [token, value] : bias->items()) {
+      local_engine::TokenId id = 0;
+      const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), id);
+      if (error != std::errc() || end != token.data() + token.size()) {
+        return malformed("sampling.logit_bias has a key that is no token id");
+      }
+      const auto amount = number_at(*bias, token.c_str(), 0.0);
+      if (!amount) return amount.error();
+      params.logit_bias[id] = *amount;
+    }
+  }
+  return params;
+}
+
+Result<RecordedChoice> choice_of(const Json& json) {
+  if (!json.is_object()) return malformed("a choice is not an object");
+  RecordedChoice choice;
+  auto prompt = ids_at(json, "prompt_ids");
+  if (!prompt) return prompt.error();
+  choice.request.prompt_ids = std::move(*prompt);
+  auto output = ids_at(json, "output_ids");
+  if (!output) return output.error();
+  choice.output_ids = std::move(*output);
+  for (const Json& digest : json.value("row_digest8", Json::array())) {
+    if (!digest.is_string()) return malformed("row_digest8 holds something that is no text");
+    choice.row_digest8.push_back(digest.get<std::string>());
+  }
+  const auto sampling = sampling_of(json.value("sampling", Json::object()));
+  if (!sampling) return sampling.error();
+  choice.request.sampling = *sampling;
+  choice.request.tokens_max = static_cast<std::uint32_t>(choice.output_ids.size());
+  const auto ignore_eos = json.find("ignore_eos");
+  choice.request.ignore_eos = ignore_eos != json.end() && ignore_eos->is_boolean() && ignore_eos->get<bool>();
+  choice.finish = text_at(json, {"finish"});
+  return choice;
+}
+
+}  // namespace
+
+std::string text_at(const Json& leaf, std::initializer_list<const char*> path) {
+  const Json* at = &leaf;
+  for (const char* name : path) {
+    if (!at->is_object()) return "";
+    const auto found = at->find(name);
+    if (found == at->end()) return "";
+    at = &*found;
+  }
+  return at->is_string() ? at->get<std::string>() : "";
+}
+
+Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id) {
+  auto leaves = reader.leaves_of(id);
+  if (!leaves) return leaves.error();
+  std::optional<audit::StoredLeaf> request;
+  std::optional<audit::StoredLeaf> response;
+  for (audit::StoredLeaf& leaf : *leaves) {
+    const std::string type = text_at(leaf.json, {"type"});
+    if (type == "request") request = std::move(leaf);
+    if (type == "response") response = std::move(leaf);
+  }
+  if (!request) {
+    return Error{Errc::not_found, "record " + id.str() + " is not an exchange", "", "see verbatim log list"};
+  }
+  return RecordedLeaves{std::move(*request), std::move(response)};
+}
+
+Result<std::vector<RecordedChoice>> parse_choices(std::string_view tokens_json) {
+  const auto json = parse_json(tokens_json);
+  if (!json) return malformed(json.error().what);
+  if (!json->is_object() || !json->contains("choices") || !(*json)["choices"].is_array() ||
+      (*json)["choices"].empty()) {
+    return malformed("no choices");
+  }
+  std::vector<RecordedChoice> choices;
+  for (const Json& item : (*json)["choices"]) {
+    auto choice = choice_of(item);
+    if (!choice) return choice.error();
+    choices.push_back(std::move(*choice));
+  }
+  return choices;
+}
+
+}  // namespace verbatim::replay

@@ -1,0 +1,36 @@
+#pragma once
+// A recorded exchange, read back from the log and checked for sense: what a replay starts from.
+
+#include "audit/reader.hpp"
+#include "local_engine/engine.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace verbatim::replay {
+
+/// One choice of an answer that the local engine gave: schema/leaf.md, `response.tokens`.
+struct RecordedChoice {
+  local_engine::GenerationRequest request;         ///< prompt ids, sampling, ignore_eos
+  std::vector<local_engine::TokenId> output_ids;   ///< the end-of-sequence token included
+  std::vector<std::string> row_digest8;            ///< 16 hexadecimal digits each; as many as output ids
+  std::string finish;
+};
+
+/// An exchange's two leaves. Views of what the log holds, so nothing in it is trusted to be well formed.
+struct RecordedLeaves {
+  audit::StoredLeaf request;
+  std::optional<audit::StoredLeaf> response;  ///< absent while the exchange is open
+};
+
+/// `not_found`: no such record, or it is not an exchange.
+[[nodiscard]] Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id);
+
+/// The member at a path of names, as text; "" if it is absent or no string.
+[[nodiscard]] std::string text_at(const Json& leaf, std::initializer_list<const char*> path);
+
+/// Parses `response.tokens`. `invalid_input` says which member is missing or wrong.
+[[nodiscard]] Result<std::vector<RecordedChoice>> parse_choices(std::string_view tokens_json);
+
+}  // namespace verbatim::replay

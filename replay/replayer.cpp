@@ -1,0 +1,146 @@
+#include "replay/replayer.hpp"
+
+#include "replay/binding.hpp"
+#include "replay/recorded.hpp"
+
+namespace verbatim::replay {
+
+namespace {
+
+Verdict& cannot(Verdict& verdict, const char* reason, std::string detail) {
+  verdict.kind = VerdictKind::not_replayable;
+  verdict.reason = reason;
+  verdict.detail = std::move(detail);
+  return verdict;
+}
+
+/// Turns a failure to read contents into its verdict. Returns false when it is a failure of the log itself.
+bool verdict_of_content_error(const Error& error, Verdict& verdict) {
+  switch (error.code) {
+    case Errc::erased:
+      verdict.kind = VerdictKind::erased;
+      verdict.reason = "erased";
+      verdict.detail = error.message();
+      return true;
+    case Errc::not_found: cannot(verdict, "no_tokens", error.message()); return true;
+    case Errc::tampered:
+    case Errc::invalid_input: cannot(verdict, "malformed_record", error.message()); return true;
+    default: return false;
+  }
+}
+
+/// The digest that the response leaf commits to for each choice; "" where there is none.
+std::vector<std::string> recorded_digests(const Json& response, std::size_t choices) {
+  std::vector<std::string> digests(choices);
+  const auto engine = response.find("engine");
+  if (engine == response.end() || !engine->is_object()) return digests;
+  const Json list = engine->value("choices", Json::array());
+  for (std::size_t i = 0; i < choices && i < list.size(); ++i) {
+    digests[i] = text_at(list[i], {"logits_digest"});
+  }
+  return digests;
+}
+
+/// The worse of two verdicts on choices of one record stands for the record.
+int badness(VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::bitwise: return 0;
+    case VerdictKind::token_exact: return 1;
+    case VerdictKind::within_margin: return 2;
+    case VerdictKind::not_replayable: return 3;
+    case VerdictKind::erased: return 4;
+    case VerdictKind::diverged: return 5;
+  }
+  return 5;
+}
+
+}  // namespace
+
+Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const Uuid& id, Method method,
+                              const Clock& clock) {
+  // 1. The record's own leaves.
+  auto leaves = read_leaves(reader, id);
+  if (!leaves) return leaves.error();
+  Verdict verdict;
+  verdict.record = id;
+  verdict.method = method == Method::score ? "score" : "decode";
+  verdict.request_index = leaves->request.index;
+  verdict.model = text_at(leaves->request.json, {"model", "requested"});
+  if (!leaves->response) return cannot(verdict, "open", "the exchange has no end yet");
+  verdict.response_index = leaves->response->index;
+  const std::string status = text_at(leaves->response->json, {"status"});
+
+  // 2. A hit was computed by its origin; the hit's own answer is compared with the origin's text below.
+  RecordedLeaves source = *leaves;
+  if (status == "cache_hit") {
+    const auto origin = parse_uuid(text_at(leaves->response->json, {"origin"}));
+    if (!origin) return cannot(verdict, "malformed_record", "the hit names no origin");
+    auto found = read_leaves(reader, *origin);
+    if (!found || !found->response) return cannot(verdict, "malformed_record", "the hit's origin is not in the log");
+    verdict.origin = *origin;
+    source = std::move(*found);
+  } else if (status != "complete") {
+    return cannot(verdict, "status", "the exchange ended as " + status);
+  }
+
+  // 3. Only what the local engine computed can be computed again in this version.
+  const Json& response = source.response->json;
+  const std::string weights = text_at(response, {"engine", "weights_sha256"});
+  if (weights.empty()) {
+    return cannot(verdict, "remote", "a remote provider answered, and its weights are not known here");
+  }
+  const std::string profile = text_at(response, {"engine", "numerics_profile"});
+
+  // 4. The recorded tokens, opened and checked against their commitment.
+  const auto tokens = reader.content(source.response->index, "response.tokens");
+  if (!tokens) {
+    if (verdict_of_content_error(tokens.error(), verdict)) return verdict;
+    return tokens.error();
+  }
+  const auto choices = parse_choices(tokens->bytes);
+  if (!choices) return cannot(verdict, "malformed_record", choices.error().message());
+
+  // 5. The same weights, and the same profile.
+  const auto engine = engines.with_weights(weights);
+  if (!engine) {
+    const bool changed = engines.name_has_other_weights(verdict.model, weights);
+    return cannot(verdict, changed ? "weights_differ" : "weights_missing", engine.error().message());
+  }
+  verdict.engine = ReplayEngine{(*engine)->profile(), (*engine)->backend(), local_engine::build_id(), weights};
+  if (profile != (*engine)->profile()) {
+    return cannot(verdict, "profile_differs", "recorded under " + profile + ", replayed under " + (*engine)->profile());
+  }
+
+  // 6. Every choice against the engine; the worst stands for the record.
+  const auto digests = recorded_digests(response, choices->size());
+  const std::int64_t start_us = clock.steady_us();
+  Verdict worst = verdict;
+  for (std::size_t i = 0; i < choices->size(); ++i) {
+    Verdict one = verdict;
+    one.choice = i;
+    one.tokens = worst.tokens;
+    compare_choice(**engine, (*choices)[i], digests[i], method, one);
+    const std::size_t tokens_so_far = one.tokens;
+    if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
+    worst.tokens = tokens_so_far;
+  }
+  worst.seconds = static_cast<double>(clock.steady_us() - start_us) / 1e6;
+  if (worst.kind != VerdictKind::bitwise && worst.kind != VerdictKind::token_exact) return worst;
+
+  // 7. The tokens must belong to the bytes: the request as sent gives this prompt, and the answer as sent is the
+  //    text of these tokens. Else a true computation would vouch for another conversation.
+  const auto bound = check_binding(reader, *leaves, source, **engine, *choices);
+  if (!bound) {
+    if (verdict_of_content_error(bound.error(), worst)) return worst;
+    return bound.error();
+  }
+  if (!bound->reason.empty()) {
+    worst.kind = VerdictKind::diverged;
+    worst.reason = bound->reason;
+    worst.detail = bound->detail;
+    worst.character = bound->character;
+  }
+  return worst;
+}
+
+}  // namespace verbatim::replay

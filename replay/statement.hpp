@@ -1,0 +1,22 @@
+#pragma once
+// A verdict as a signed statement: in-toto Statement v1 with the test-result v0.1 predicate, in DSSE, in a Sigstore
+// bundle v0.3. Format: schema/replay-statement.md.
+
+#include "audit/reader.hpp"
+#include "replay/verdict.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace verbatim::replay {
+
+/// The statement, canonical JSON. The subject is the response leaf (its RFC 6962 leaf hash), so that anyone who
+/// holds the leaf can match it. PASSED: BITWISE or TOKEN_EXACT; WARNED: WITHIN_MARGIN, NOT_REPLAYABLE, ERASED;
+/// FAILED: DIVERGED.
+[[nodiscard]] Result<std::string> statement(audit::LogReader& reader, const Verdict& verdict);
+
+/// The statement signed by the log's key, as a Sigstore bundle. `storage_failed` when the key cannot be read.
+[[nodiscard]] Result<std::string> signed_statement(audit::LogReader& reader, const std::filesystem::path& data_dir,
+                                                   const Verdict& verdict);
+
+}  // namespace verbatim::replay

@@ -1,0 +1,88 @@
+-- 0001: the log (log.db). Applied once, inside one transaction, by audit/store.cpp.
+-- A released migration is never edited; a change is the next number.
+--
+-- The triggers guard against mistakes, not against somebody who holds the file: that is what the tree is for.
+-- INSERT OR REPLACE deletes without firing DELETE triggers, hence the guards before each insert.
+
+-- The leaves. `bytes` is the evidence (schema/leaf.md); the other columns repeat a part of it so that it can be
+-- looked up, and `verbatim verify` checks that the copies agree. `bytes` is last: a scan of the rest skips it.
+CREATE TABLE leaf (
+  idx     INTEGER PRIMARY KEY CHECK (idx >= 0),            -- 0, 1, 2, ...: no gaps
+  id      BLOB    NOT NULL CHECK (length(id) = 16),        -- UUIDv7 of the record
+  type    TEXT    NOT NULL,                                -- "request", "response", ...
+  time_us INTEGER NOT NULL,                                -- Unix time, UTC, microseconds
+  status  TEXT,                                            -- response: how the exchange ended
+  model   TEXT,                                            -- request: the model asked for; model: its name
+  route   TEXT,                                            -- request: the API, "openai.chat"
+  cache   TEXT,                                            -- response: "hit", "miss", "bypass"
+  tenant  TEXT,                                            -- request
+  bytes   BLOB    NOT NULL CHECK (length(bytes) BETWEEN 2 AND 65535)
+) STRICT;
+CREATE INDEX leaf_id ON leaf (id);
+CREATE INDEX leaf_time ON leaf (time_us);
+
+-- Every complete subtree of the Merkle tree, in the order in which appending completes them
+-- (audit/merkle.hpp, stored_hash_index).
+CREATE TABLE node (
+  id   INTEGER PRIMARY KEY CHECK (id >= 0),                -- 0, 1, 2, ...: no gaps
+  hash BLOB    NOT NULL CHECK (length(hash) = 32)
+) STRICT;
+
+-- One signed tree head for each commit, written in the same transaction as its leaves.
+CREATE TABLE checkpoint (
+  size      INTEGER PRIMARY KEY CHECK (size >= 0),         -- leaves in the tree
+  root      BLOB    NOT NULL CHECK (length(root) = 32),    -- as in the note
+  open_from INTEGER NOT NULL CHECK (open_from <= size),    -- oldest request without response; `size` if none
+  note      TEXT    NOT NULL                               -- C2SP tlog-checkpoint in a signed note
+) STRICT;
+
+-- What leaves commit to, compressed and encrypted (audit/content.hpp). Erasing sets both BLOBs to NULL.
+CREATE TABLE content (
+  id     INTEGER PRIMARY KEY,                              -- leaf index * 16 + place in the leaf's `contents`
+  kek    INTEGER NOT NULL,                                 -- keys.db: kek.id, the key that wraps `dek`
+  codec  INTEGER NOT NULL CHECK (codec IN (0, 1)),         -- 0 as is, 1 zstd
+  dek    BLOB,                                             -- the record's key, wrapped: 60 bytes
+  sealed BLOB,                                             -- nonce, ciphertext of salt and payload, tag
+  CHECK ((dek IS NULL) = (sealed IS NULL))
+) STRICT;
+
+-- The cache: which record answers a key. Derived from the leaves' `canonical` members.
+CREATE TABLE canonical_output (
+  key        BLOB    PRIMARY KEY CHECK (length(key) = 32), -- keyed hash of what identifies the output
+  leaf       INTEGER NOT NULL,                             -- the leaf that says so
+  expires_us INTEGER NOT NULL                              -- Unix time; 0: never
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER leaf_in_order BEFORE INSERT ON leaf
+WHEN NEW.idx IS NOT (SELECT coalesce(max(idx) + 1, 0) FROM leaf)
+BEGIN SELECT RAISE(ABORT, 'leaves are appended in order'); END;
+CREATE TRIGGER leaf_no_update BEFORE UPDATE ON leaf
+BEGIN SELECT RAISE(ABORT, 'leaves are append-only'); END;
+CREATE TRIGGER leaf_no_delete BEFORE DELETE ON leaf
+BEGIN SELECT RAISE(ABORT, 'leaves are append-only'); END;
+
+CREATE TRIGGER node_in_order BEFORE INSERT ON node
+WHEN NEW.id IS NOT (SELECT coalesce(max(id) + 1, 0) FROM node)
+BEGIN SELECT RAISE(ABORT, 'tree nodes are appended in order'); END;
+CREATE TRIGGER node_no_update BEFORE UPDATE ON node
+BEGIN SELECT RAISE(ABORT, 'tree nodes are append-only'); END;
+CREATE TRIGGER node_no_delete BEFORE DELETE ON node
+BEGIN SELECT RAISE(ABORT, 'tree nodes are append-only'); END;
+
+CREATE TRIGGER checkpoint_in_order BEFORE INSERT ON checkpoint
+WHEN NEW.size <= (SELECT coalesce(max(size), -1) FROM checkpoint)
+BEGIN SELECT RAISE(ABORT, 'checkpoints only grow'); END;
+CREATE TRIGGER checkpoint_no_update BEFORE UPDATE ON checkpoint
+BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+CREATE TRIGGER checkpoint_no_delete BEFORE DELETE ON checkpoint
+BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+
+CREATE TRIGGER content_in_order BEFORE INSERT ON content
+WHEN NEW.id <= (SELECT coalesce(max(id), -1) FROM content)
+BEGIN SELECT RAISE(ABORT, 'contents are appended in order'); END;
+CREATE TRIGGER content_only_erased BEFORE UPDATE ON content
+WHEN NEW.id IS NOT OLD.id OR NEW.kek IS NOT OLD.kek OR NEW.codec IS NOT OLD.codec
+  OR NEW.dek IS NOT NULL OR NEW.sealed IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'contents can only be erased'); END;
+CREATE TRIGGER content_no_delete BEFORE DELETE ON content
+BEGIN SELECT RAISE(ABORT, 'contents can only be erased'); END;

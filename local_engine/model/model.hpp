@@ -1,0 +1,83 @@
+#pragma once
+// The forward pass of a decoder: rows of any sequences in, logits out.
+
+#include "kernels/backend.hpp"
+#include "kernels/rope/rope.hpp"
+#include "kernels/thread_pool.hpp"
+#include "local_engine/kv_cache.hpp"
+#include "local_engine/model/config.hpp"
+#include "local_engine/model/weights.hpp"
+#include "schema/error.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace verbatim::local_engine {
+
+/// One token at one position of one sequence. Rows of a sequence come in rising positions, and all before them have
+/// been computed, in this pass or an earlier one.
+struct ForwardRow {
+  TokenId token = 0;
+  std::size_t position = 0;
+  SequenceKv* kv = nullptr;  ///< holds position / 256 + 1 blocks
+  bool wants_logits = false;
+  bool range = false;  ///< out: the arithmetic left the profile; this row's result is none
+};
+
+/// Numerics: profile f32-k256/1. The logits of a row depend on the weights and on the tokens of its own sequence up to
+/// its position; not on the other rows, their number, threads, backend, or how the sequence was cut into passes.
+/// One thread at a time.
+class Model {
+ public:
+  /// Copies the weights into the kernels' form. Errors as read_config() and load_weights().
+  [[nodiscard]] static Result<std::unique_ptr<Model>> load(const ModelFiles& files,
+                                                           kernels::Backend backend, int threads);
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] kernels::Backend backend() const { return backend_; }
+  [[nodiscard]] kernels::ThreadPool* pool() { return pool_.get(); }
+  [[nodiscard]] std::size_t kv_block_bytes() const;
+  [[nodiscard]] std::shared_ptr<KvBlock> new_kv_block() const;
+
+  /// Computes all rows, stores their keys and values, and keeps the last hidden state of those that want logits.
+  void forward(std::span<ForwardRow> rows);
+  /// Logits of rows `first` to `first + count` of those that wanted them, in order: out is (count, vocab).
+  void logits(std::size_t first, std::size_t count, float* out);
+
+ private:
+  Model(ModelConfig config, kernels::Backend backend, int threads);
+  /// The table covers more positions when they are first reached; no entry depends on its length.
+  [[nodiscard]] Result<void> grow_rope(std::size_t positions);
+  void embed(std::span<const ForwardRow> rows);
+  void attend(std::size_t layer, std::span<ForwardRow> rows);
+  void feed_forward(const FeedForward& weights, const float* x, std::size_t rows, float* out);
+  void mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, float* out);
+  void normalize(const float* x, std::size_t rows, const std::vector<float>& weights, float* out);
+  void multiply(const kernels::PackedWeights& weights, const float* x, std::size_t rows,
+                const std::vector<float>& bias, float* out);
+  /// Null when the work is too small to be worth waking threads. The bits are the same either way.
+  [[nodiscard]] kernels::ThreadPool* pool_for(std::size_t operations);
+
+  ModelConfig config_;
+  kernels::Backend backend_;
+  std::unique_ptr<kernels::ThreadPool> pool_;
+  ModelWeights weights_;
+  std::vector<float> inverse_frequencies_;
+  kernels::RopeTable rope_;
+  kernels::AttentionShape attention_;
+
+  // Buffers of one pass, kept for the next. R: rows of the pass.
+  std::vector<float> x_;                // (R, hidden): the residual stream
+  std::vector<float> normed_;           // (R, hidden)
+  std::vector<float> qkv_;              // (R, (heads + 2 kv_heads) * head_dim)
+  std::vector<float> attended_;         // (R, heads * head_dim)
+  std::vector<float> branch_;           // (R, hidden)
+  std::vector<float> gate_up_;          // (R, 2 * intermediate)
+  std::vector<float> gated_;            // (R, intermediate)
+  std::vector<float> last_;             // (rows that want logits, hidden)
+  std::vector<std::size_t> positions_;  // (R)
+};
+
+}  // namespace verbatim::local_engine

@@ -1,0 +1,191 @@
+"""Bad input of every kind to the command line: one clear line, the exit code of the contract, nothing lost."""
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "end_to_end"))
+import support  # noqa: E402
+from support import chat, verbatim  # noqa: E402
+
+USAGE, UNFINISHED = 2, 3
+
+
+class BadInput(support.ProgramTest):
+    def start(self, *flags, **more):
+        """A gateway that must refuse to start."""
+        return verbatim("gateway", "--listen", "127.0.0.1:0", "--data", self.data, *flags, timeout=60, **more)
+
+    def model_copy(self):
+        copy = self.folder / "model"
+        shutil.copytree(support.DEMO_MODEL, copy)
+        return copy
+
+    def make_log(self):
+        with self.gateway("--model", f"demo={support.DEMO_MODEL}") as gateway:
+            self.assertEqual(gateway.post("/v1/chat/completions", chat("Hello!", temperature=0)).status, 200)
+
+    # The command line itself.
+
+    def test_usage_errors_are_one_line_and_exit_2(self):
+        for args in ((), ("no-such-command",), ("gateway", "--no-such-flag"), ("log",), ("log", "show"),
+                     ("gateway", "--listen", "nonsense", "--data", self.data),
+                     ("gateway", "--listen", "127.0.0.1:99999", "--data", self.data),
+                     ("gateway", "--listen", "127.0.0.1:0", "--data", self.data, "--model", "no-equals-sign"),
+                     ("gateway", "--listen", "127.0.0.1:0", "--data", self.data, "--upstream", "x=ftp://host"),
+                     ("engine", "generate", "--model", support.DEMO_MODEL, "--prompt-ids", "1,x"),
+                     ("replay", "--data", self.data)):
+            self.assert_one_line_error(verbatim(*args, timeout=30), USAGE)
+
+    def test_help_has_an_example_for_every_subcommand(self):
+        top = self.run_well("--help").out
+        self.assertIn("Example", top)
+        for command in (["gateway"], ["log", "list"], ["log", "show"], ["verify"], ["checkpoint"], ["receipt"],
+                        ["model", "fingerprint"], ["engine", "generate"], ["engine", "score"], ["engine", "tokenize"],
+                        ["engine", "render"], ["replay"], ["export"]):
+            shown = self.run_well(*command, "--help").out
+            self.assertIn("verbatim " + " ".join(command), shown)
+
+    def test_commands_that_do_not_exist_yet_say_so_with_exit_2(self):
+        for command in (["probe", "--url", "http://127.0.0.1:9", "--model", "m"], ["witness"], ["keys", "list"],
+                        ["erase", "--id", "x"], ["hold", "list"], ["prune"], ["model", "sign", "x"]):
+            finished = verbatim(*command, timeout=30)
+            self.assertNotEqual(finished.code, 0, command)
+            self.assert_one_line_error(finished, USAGE)
+
+    # The gateway's start.
+
+    def test_a_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            finished = verbatim("gateway", "--listen", f"127.0.0.1:{port}", "--data", self.data, "--upstream",
+                                "openai=http://127.0.0.1:9", timeout=30)
+        self.assert_one_line_error(finished, UNFINISHED, str(port))
+
+    def test_a_model_that_is_not_there(self):
+        self.assert_one_line_error(self.start("--model", "demo=/no/such/model"), USAGE, "/no/such/model")
+
+    def test_truncated_weights(self):
+        model = self.model_copy()
+        weights = model / "model.safetensors"
+        good = weights.read_bytes()
+        for size in (0, 7, 8, 100, len(good) // 2, len(good) - 1):
+            weights.write_bytes(good[:size])
+            self.assert_one_line_error(self.start("--model", f"demo={model}"), USAGE)
+            self.assert_one_line_error(verbatim("engine", "generate", "--model", model, "--prompt", "x", timeout=60), USAGE)
+
+    def test_weights_and_configurations_made_to_mislead(self):
+        good_config = json.loads((support.DEMO_MODEL / "config.json").read_text())
+        changes = [{"hidden_size": 1 << 40}, {"hidden_size": -1}, {"num_hidden_layers": 10**9}, {"vocab_size": 0},
+                   {"num_attention_heads": 0}, {"num_key_value_heads": 3}, {"architectures": ["NoSuchForCausalLM"],
+                                                                            "model_type": "no-such"},
+                   {"hidden_size": "64"}, {"rms_norm_eps": None}, {"rope_theta": 0}]
+        for change in changes:
+            model = self.model_copy()
+            (model / "config.json").write_text(json.dumps({**good_config, **change}))
+            finished = verbatim("engine", "generate", "--model", model, "--prompt", "x", timeout=60)
+            self.assert_one_line_error(finished, USAGE)
+            shutil.rmtree(model)
+        for name, text in (("config.json", "{"), ("config.json", "[" * 100000), ("tokenizer.json", "{}"),
+                           ("tokenizer.json", "\x00"), ("model.safetensors", "\xff" * 64)):
+            model = self.model_copy()
+            (model / name).write_bytes(text.encode("latin-1"))
+            finished = verbatim("engine", "generate", "--model", model, "--prompt", "x", timeout=60)
+            self.assert_one_line_error(finished, USAGE)
+            shutil.rmtree(model)
+
+    def test_a_malformed_configuration_names_the_line(self):
+        config = self.folder / "verbatim.toml"
+        for text in ("listen = \n", "[gateway\n", "no_such_setting = 1\n", "\xff\xfe"):
+            config.write_bytes(text.encode("latin-1"))
+            finished = self.start("--config", config)
+            self.assert_one_line_error(finished, USAGE, "verbatim.toml")
+        self.assert_one_line_error(self.start("--config", self.folder / "absent.toml"), USAGE, "absent.toml")
+
+    def test_a_folder_that_cannot_be_written(self):
+        blocked = self.folder / "file"
+        blocked.write_text("not a folder")
+        finished = verbatim("gateway", "--listen", "127.0.0.1:0", "--data", blocked / "data", "--upstream",
+                            "openai=http://127.0.0.1:9", timeout=30)
+        self.assertIn(finished.code, (USAGE, UNFINISHED))
+        self.assert_one_line_error(finished, finished.code)
+        readonly = self.folder / "readonly"
+        readonly.mkdir(mode=0o555)
+        as_nobody = (lambda: (os.setgroups([]), os.setgid(65534), os.setuid(65534))) if os.geteuid() == 0 else None
+        os.chmod(self.folder, 0o755)
+        finished = verbatim("gateway", "--listen", "127.0.0.1:0", "--data", readonly / "data", "--upstream",
+                            "openai=http://127.0.0.1:9", timeout=30, preexec=as_nobody)
+        self.assert_one_line_error(finished, UNFINISHED, "readonly")
+
+    # A log that is not as it should be.
+
+    def test_a_log_of_a_newer_version_is_left_alone(self):
+        self.make_log()
+        path = self.data / "log.db"
+        with sqlite3.connect(path) as database:
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            self.assertGreater(version, 0)
+            database.execute(f"PRAGMA user_version = {version + 1}")
+        database.close()
+        before = path.read_bytes()
+        for finished in (self.start("--upstream", "openai=http://127.0.0.1:9"),
+                         verbatim("verify", "--data", self.data), verbatim("log", "list", "--data", self.data),
+                         verbatim("export", "--data", self.data, "--out", self.folder / "b")):
+            self.assert_one_line_error(finished, USAGE, "newer")
+        self.assertEqual(path.read_bytes(), before)
+
+    def test_a_folder_without_a_log(self):
+        for command in (["log", "list"], ["verify"], ["checkpoint"], ["export", "--out", self.folder / "b"],
+                        ["replay", "--all"], ["log", "show", "0"]):
+            self.assert_one_line_error(verbatim(*command, "--data", self.folder / "none", timeout=30), USAGE)
+        self.assertFalse((self.folder / "none").exists(), "a reading command made a folder")
+
+    def test_a_database_that_is_none(self):
+        self.make_log()
+        for content in (b"", b"not a database" * 1000, (self.data / "log.db").read_bytes()[:5000]):
+            broken = self.folder / "broken"
+            shutil.copytree(self.data, broken)
+            for name in ("log.db-wal", "log.db-shm"):
+                (broken / name).unlink(missing_ok=True)
+            (broken / "log.db").write_bytes(content)
+            for command in (["verify"], ["log", "list"], ["checkpoint"]):
+                finished = verbatim(*command, "--data", broken, timeout=30)
+                self.assertIn(finished.code, (1, USAGE, UNFINISHED), str(finished))
+                self.assertNotIn("terminate", finished.err)
+            started = verbatim("gateway", "--listen", "127.0.0.1:0", "--data", broken, "--upstream",
+                               "openai=http://127.0.0.1:9", timeout=30)
+            self.assertIn(started.code, (1, USAGE, UNFINISHED), str(started))
+            self.assertEqual((broken / "log.db").read_bytes(), content, "a broken log was written to")
+            shutil.rmtree(broken)
+
+    def test_records_that_are_not_there(self):
+        self.make_log()
+        for name in ("0193a5e0-7c1a-7b3e-9d2f-0123456789ab", "999999", "nonsense", "-1", "../../etc/passwd"):
+            self.assert_one_line_error(verbatim("log", "show", "--data", self.data, "--", name), USAGE)
+            self.assert_one_line_error(verbatim("receipt", "--data", self.data, "--", name), USAGE)
+
+    def test_verify_takes_no_nonsense(self):
+        self.make_log()
+        nonsense = self.folder / "nonsense"
+        nonsense.write_bytes(os.urandom(500))
+        for args in (("--key", "nonsense"), ("--checkpoint", nonsense), ("--policy", nonsense),
+                     ("--checkpoint", "/no/such/file")):
+            finished = verbatim("verify", "--data", self.data, *args)
+            self.assert_one_line_error(finished, USAGE)
+        self.assert_one_line_error(verbatim("verify", nonsense), USAGE)
+
+    def test_export_never_overwrites(self):
+        self.make_log()
+        kept = self.folder / "kept"
+        kept.mkdir()
+        (kept / "mine").write_text("precious")
+        finished = verbatim("export", "--data", self.data, "--out", kept)
+        self.assert_one_line_error(finished, USAGE)
+        self.assertEqual([p.name for p in kept.iterdir()], ["mine"])
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,96 @@
+"""A disk that fills up under a running gateway: nothing is answered unrecorded, and it goes on when there is room."""
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "end_to_end"))
+import support  # noqa: E402
+from mock_upstream import MockUpstream, Reply  # noqa: E402
+
+ANSWER = b'{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"ok"}}]}'
+
+
+def body(i):
+    # Random text: it must not compress away.
+    return {"model": "remote", "messages": [{"role": "user", "content": os.urandom(30_000).hex()}], "user": str(i)}
+
+
+class FullDisk(support.ProgramTest):
+    def fill(self, gateway, upstream, make_room):
+        """Asks until the log cannot be written, makes room, and asks again. Fail-closed throughout."""
+        answered = []
+        for i in range(400):
+            answer = gateway.post("/v1/chat/completions", body(i))
+            if answer.status != 200:
+                break
+            answered.append(answer)
+        self.assertEqual(answer.status, 503, answer.body)
+        self.assertTrue(answer.json["error"]["message"])
+        self.assertTrue(answered, "the disk was full before the first answer")
+        forwarded = len(upstream.requests)
+        self.assertEqual(gateway.post("/v1/chat/completions", body(-1)).status, 503)
+        self.assertEqual(len(upstream.requests), forwarded, "a request was forwarded though the log could not be written")
+        make_room()
+        deadline = time.monotonic() + 20
+        while (again := gateway.post("/v1/chat/completions", body(-2))).status != 200 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.assertEqual(again.status, 200, again.body)
+        answered.append(again)
+        self.assertEqual(gateway.stop(), 0)
+        self.assert_valid()
+        status = {record["id"]: record["status"] for record in self.records()}
+        for answer in answered:
+            self.assertEqual(status[answer.record], "complete")
+        self.assertNotIn(None, status.values())
+
+    def test_a_full_file_system(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounting a small file system needs root")
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.decode().strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        self.data = disk / "data"
+        ballast = disk / "ballast"
+        ballast.write_bytes(b"\0" * (3 << 20))
+        with MockUpstream(lambda request: Reply.json(ANSWER)) as upstream:
+            gateway = self.gateway("--upstream", f"openai={upstream.url}", output=self.folder / "gateway.log")
+            self.fill(gateway, upstream, ballast.unlink)
+
+    def test_a_file_size_limit(self):
+        limit = 3 << 20
+
+        def limited():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+        with MockUpstream(lambda request: Reply.json(ANSWER)) as upstream:
+            gateway = self.gateway("--upstream", f"openai={upstream.url}", preexec=limited)
+
+            def make_room():
+                resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE,
+                                 (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+            self.fill(gateway, upstream, make_room)
+
+    def test_a_log_that_cannot_even_be_made_is_one_clear_line(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounting a small file system needs root")
+        disk = self.folder / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True).returncode:
+            self.skipTest("cannot mount a tmpfs")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        finished = support.verbatim("gateway", "--listen", "127.0.0.1:0", "--data", disk / "data", "--upstream",
+                                    "openai=http://127.0.0.1:9", timeout=30)
+        self.assert_one_line_error(finished, 3)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,110 @@
+#pragma once
+// The vector type of the AVX-512 backend: 16 lanes of f32, 8 of f64. For files compiled for AVX-512 only.
+// Everything is inlined: an out-of-line copy could be picked by the linker for code that runs on older processors.
+
+#include "kernels/dtype.hpp"
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#define VERBATIM_INLINE [[gnu::always_inline]] static inline
+
+namespace verbatim::kernels::avx512 {
+
+struct V {
+  static constexpr std::size_t kLanes = 16;
+  static constexpr std::size_t kRegisters = 32;
+  using F = __m512;   // f32
+  using D = __m512d;  // f64, half as many lanes
+  using I = __m512i;
+
+  VERBATIM_INLINE F zero() { return _mm512_setzero_ps(); }
+  VERBATIM_INLINE F set1(float a) { return _mm512_set1_ps(a); }
+  VERBATIM_INLINE F load(const float* p) { return _mm512_loadu_ps(p); }
+  VERBATIM_INLINE void store(float* p, F a) { _mm512_storeu_ps(p, a); }
+  VERBATIM_INLINE __mmask16 first(std::size_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
+  /// The first n < kLanes elements; the other lanes are zero.
+  VERBATIM_INLINE F load_first(const float* p, std::size_t n) {
+    return _mm512_maskz_loadu_ps(first(n), p);
+  }
+  VERBATIM_INLINE void store_first(float* p, std::size_t n, F a) {
+    _mm512_mask_storeu_ps(p, first(n), a);
+  }
+
+  VERBATIM_INLINE F add(F a, F b) { return _mm512_add_ps(a, b); }
+  VERBATIM_INLINE F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+  VERBATIM_INLINE F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  VERBATIM_INLINE F div(F a, F b) { return _mm512_div_ps(a, b); }
+  VERBATIM_INLINE F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  /// a * b - c, rounded once.
+  VERBATIM_INLINE F fms(F a, F b, F c) { return _mm512_fmsub_ps(a, b, c); }
+  /// a > b ? a : b, as the instruction defines it for zeros and NaN.
+  VERBATIM_INLINE F max(F a, F b) { return _mm512_max_ps(a, b); }
+  VERBATIM_INLINE F min(F a, F b) { return _mm512_min_ps(a, b); }
+  VERBATIM_INLINE F negate(F a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+  VERBATIM_INLINE F abs(F a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
+  VERBATIM_INLINE F with_sign_of(F a, F sign) {
+    return _mm512_or_ps(abs(a), _mm512_and_ps(_mm512_set1_ps(-0.0f), sign));
+  }
+  /// a < b ? x : y.
+  VERBATIM_INLINE F if_less(F a, F b, F x, F y) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+  }
+  VERBATIM_INLINE F if_equal(F a, F b, F x, F y) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), y, x);
+  }
+  VERBATIM_INLINE F if_nan(F a, F x, F y) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), y, x);
+  }
+  /// Bit i is set where lane i of a differs from b.
+  VERBATIM_INLINE std::uint32_t differ(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
+
+  VERBATIM_INLINE D low(F a) { return _mm512_cvtps_pd(_mm512_castps512_ps256(a)); }
+  VERBATIM_INLINE D high(F a) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1)); }
+  VERBATIM_INLINE F join(D lo, D hi) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(lo)), _mm512_cvtpd_ps(hi), 1);
+  }
+  VERBATIM_INLINE D set1d(double a) { return _mm512_set1_pd(a); }
+  VERBATIM_INLINE D addd(D a, D b) { return _mm512_add_pd(a, b); }
+  VERBATIM_INLINE D subd(D a, D b) { return _mm512_sub_pd(a, b); }
+  VERBATIM_INLINE D muld(D a, D b) { return _mm512_mul_pd(a, b); }
+  VERBATIM_INLINE D divd(D a, D b) { return _mm512_div_pd(a, b); }
+  VERBATIM_INLINE D fmad(D a, D b, D c) { return _mm512_fmadd_pd(a, b, c); }
+  VERBATIM_INLINE I bits(D a) { return _mm512_castpd_si512(a); }
+  VERBATIM_INLINE D from_bits(I a) { return _mm512_castsi512_pd(a); }
+  VERBATIM_INLINE I set1i(std::uint64_t a) { return _mm512_set1_epi64(static_cast<long long>(a)); }
+  VERBATIM_INLINE I addi(I a, I b) { return _mm512_add_epi64(a, b); }
+  VERBATIM_INLINE I subi(I a, I b) { return _mm512_sub_epi64(a, b); }
+  VERBATIM_INLINE I ori(I a, I b) { return _mm512_or_si512(a, b); }
+  template <int n>
+  VERBATIM_INLINE I shift_left(I a) {
+    return _mm512_slli_epi64(a, n);
+  }
+  template <int n>
+  VERBATIM_INLINE I shift_right(I a) {
+    return _mm512_srli_epi64(a, n);
+  }
+
+  /// kLanes stored weights as f32, exactly.
+  template <Dtype dtype>
+  VERBATIM_INLINE F weights(const void* p) {
+    if constexpr (dtype == Dtype::f32) {
+      return _mm512_loadu_ps(p);
+    } else if constexpr (dtype == Dtype::bf16) {
+      const __m256i half = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+    } else {
+      return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+    }
+  }
+  VERBATIM_INLINE float max_lane(F a) {
+    float lane[kLanes];
+    store(lane, a);
+    float m = lane[0];
+    for (std::size_t i = 1; i < kLanes; ++i) m = lane[i] > m ? lane[i] : m;
+    return m;
+  }
+};
+
+}  // namespace verbatim::kernels::avx512

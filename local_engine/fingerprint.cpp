@@ -1,0 +1,231 @@
+#include "local_engine/fingerprint.hpp"
+
+#include "local_engine/files/mapped_file.hpp"
+#include "local_engine/fingerprint_files.hpp"
+#include "schema/canonical_json.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace verbatim::local_engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error refused(std::string what, const fs::path& where, std::string advice = "") {
+  return {Errc::invalid_input, std::move(what), where.string(), std::move(advice)};
+}
+
+Result<FileDigest> digest_file(const fs::path& path, std::string name) {
+  const auto file = MappedFile::open(path);
+  if (!file) return file.error();
+  return FileDigest{std::move(name), (*file)->bytes().size(), sha256((*file)->bytes())};
+}
+
+/// Names end up in lines and in JSON.
+Result<void> check_name(const std::string& name, const fs::path& where) {
+  if (name.find('\n') != std::string::npos) return refused("a file name holds a newline", where);
+  if (!is_utf8(name)) return refused("a file name is not UTF-8", where);
+  return {};
+}
+
+/// A link is followed only to a regular file of the same model: whoever copies the folder must get what was hashed.
+Result<void> check_link(const fs::path& link, const fs::path& root) {
+  std::error_code error;
+  const fs::path target = fs::canonical(link, error);
+  if (error) return refused("a symbolic link leads nowhere", link);
+  const fs::path inside = target.lexically_relative(fs::canonical(root, error));
+  if (error || inside.empty() || *inside.begin() == "..")
+    return refused("a symbolic link leads out of the model's folder", link,
+                   "copy the files instead, e.g. with cp -rL");
+  if (!fs::is_regular_file(target, error))
+    return refused("a symbolic link to something that is not a file", link);
+  return {};
+}
+
+bool ignored(const std::string& name) {
+  static constexpr std::string_view kIgnored[] = {".git", ".gitignore", ".gitattributes",
+                                                  ".github"};
+  const auto top = name.substr(0, name.find('/'));
+  return std::find(std::begin(kIgnored), std::end(kIgnored), top) != std::end(kIgnored);
+}
+
+Result<std::vector<FileDigest>> digest_folder(const fs::path& root) {
+  std::vector<FileDigest> files;
+  std::error_code error;
+  fs::recursive_directory_iterator at(root, error);
+  if (error) return Error{Errc::storage_failed, "cannot read the folder", root.string(), ""};
+  for (; at != fs::recursive_directory_iterator(); at.increment(error)) {
+    const auto& entry = *at;
+    const std::string name = entry.path().lexically_relative(root).generic_string();
+    const auto status = entry.symlink_status(error);
+    if (ignored(name)) {
+      if (status.type() == fs::file_type::directory) at.disable_recursion_pending();
+      continue;
+    }
+    if (const auto checked = check_name(name, root); !checked) return checked.error();
+    if (status.type() == fs::file_type::directory) continue;
+    if (status.type() == fs::file_type::symlink) {
+      if (const auto checked = check_link(entry.path(), root); !checked) return checked.error();
+    } else if (status.type() != fs::file_type::regular) {
+      return refused("neither a file nor a folder", entry.path());
+    }
+    auto digest = digest_file(entry.path(), name);
+    if (!digest) return digest.error();
+    files.push_back(std::move(*digest));
+  }
+  if (error) return Error{Errc::storage_failed, "cannot read the folder", root.string(), ""};
+  if (files.empty()) return refused("the folder is empty", root);
+  return files;
+}
+
+Result<Digest> tokenizer_digest(const ModelFiles& files) {
+  if (!files.has_tokenizer) return Digest{};
+  if (files.gguf) return files.gguf->digest("tokenizer.ggml.");
+  const auto file = MappedFile::open(files.path / "tokenizer.json");
+  if (!file) return file.error();
+  return sha256((*file)->bytes());
+}
+
+Result<Digest> config_digest(const ModelFiles& files) {
+  if (files.gguf) {
+    const auto architecture = files.gguf->text("general.architecture");
+    if (!architecture) return architecture.error();
+    const Digest keys = files.gguf->digest(*architecture + ".");
+    return sha256({as_bytes(*architecture), keys.view()});
+  }
+  const auto canonical_config = canonicalize(files.config_text, Numbers::ecmascript);
+  if (!canonical_config)
+    return refused(canonical_config.error().message(), files.path / "config.json");
+  return sha256(*canonical_config);
+}
+
+/// What ends an answer: it decides how long an output is, so it belongs to the identity.
+Json eos_ids(const ModelFiles& files) {
+  if (files.generation_config.is_object() && files.generation_config.contains("eos_token_id")) {
+    const Json& ids = files.generation_config.at("eos_token_id");
+    // Anything else is refused when the model is loaded; here it must only not be a float.
+    const bool integers =
+        ids.is_array()
+            ? std::all_of(ids.begin(), ids.end(),
+                          [](const Json& id) {
+                            return id.is_number_unsigned() && id.get<std::uint64_t>() < (1u << 31);
+                          })
+            : ids.is_number_unsigned() && ids.get<std::uint64_t>() < (1u << 31);
+    if (integers) return ids;
+  }
+  return nullptr;
+}
+
+Json tensor_list(const ModelFiles& files) {
+  Json list = Json::array();
+  for (const auto& [name, tensor] : files.tensors.tensors) {
+    Json shape = Json::array();
+    for (const auto size : tensor.shape) shape.push_back(std::to_string(size));
+    // A GGUF's names are bytes; what is no UTF-8 is spelled in hexadecimal.
+    list.push_back({{"dtype", tensor.type_name},
+                    {"name", is_utf8(name) ? name : "hex:" + to_hex(as_bytes(name))},
+                    {"sha256", sha256(tensor.data).hex()},
+                    {"shape", std::move(shape)}});
+  }
+  return list;
+}
+
+Result<std::string> architecture_of(const ModelFiles& files) {
+  if (files.gguf) return files.gguf->text("general.architecture");
+  if (files.config.is_object() && files.config.contains("architectures")) {
+    const Json& list = files.config.at("architectures");
+    if (list.is_array() && !list.empty() && list.front().is_string())
+      return list.front().get<std::string>();
+  }
+  return std::string();
+}
+
+}  // namespace
+
+Result<std::vector<FileDigest>> digest_files(const fs::path& root) {
+  std::error_code error;
+  const auto status = fs::status(root, error);
+  if (status.type() == fs::file_type::not_found)
+    return Error{Errc::not_found, "no such model", root.string(), ""};
+  std::vector<FileDigest> files;
+  if (status.type() == fs::file_type::directory) {
+    auto all = digest_folder(root);
+    if (!all) return all.error();
+    files = std::move(*all);
+  } else {
+    const std::string name = root.filename().string();
+    if (const auto checked = check_name(name, root); !checked) return checked.error();
+    auto one = digest_file(root, name);
+    if (!one) return one.error();
+    files.push_back(std::move(*one));
+  }
+  std::sort(files.begin(), files.end(),
+            [](const FileDigest& a, const FileDigest& b) { return a.name < b.name; });
+  return files;
+}
+
+Digest manifest_digest(const std::vector<FileDigest>& files) {
+  Json list = Json::array();
+  for (const auto& file : files)
+    list.push_back({{"name", file.name}, {"sha256", file.sha256.hex()}, {"size", file.size}});
+  return sha256(canonical(list));
+}
+
+Digest dirhash1(const std::vector<FileDigest>& files) {
+  Sha256 hash;
+  for (const auto& file : files) hash.update(file.sha256.hex() + "  " + file.name + "\n");
+  return hash.finish();
+}
+
+Digest oms_root(const std::vector<FileDigest>& files) {
+  Sha256 hash;
+  for (const auto& file : files) hash.update(file.sha256.view());
+  return hash.finish();
+}
+
+Result<Fingerprint> fingerprint_of(const ModelFiles& files) {
+  Fingerprint result;
+  auto digests = digest_files(files.path);
+  if (!digests) return digests.error();
+  result.files = std::move(*digests);
+  result.manifest_sha256 = manifest_digest(result.files);
+  result.dirhash1 = dirhash1(result.files);
+  result.oms_root = oms_root(result.files);
+
+  auto architecture = architecture_of(files);
+  if (!architecture) return architecture.error();
+  result.architecture = std::move(*architecture);
+  std::set<std::string> types;
+  for (const auto& [name, tensor] : files.tensors.tensors) {
+    result.parameters += tensor.elements;
+    types.insert(tensor.type_name);
+  }
+  for (const auto& type : types) result.dtype += (result.dtype.empty() ? "" : "+") + type;
+
+  const auto tokenizer = tokenizer_digest(files);
+  if (!tokenizer) return tokenizer.error();
+  result.tokenizer_sha256 = *tokenizer;
+  const auto config = config_digest(files);
+  if (!config) return config.error();
+  Json identity = {{"config_sha256", config->hex()},
+                   {"format", "verbatim/weights/v1"},
+                   {"tensors", tensor_list(files)}};
+  if (Json eos = eos_ids(files); !eos.is_null()) identity["eos_ids"] = std::move(eos);
+  if (files.has_tokenizer) identity["tokenizer_sha256"] = tokenizer->hex();
+  if (!files.chat_template.empty()) {
+    result.chat_template_sha256 = sha256(files.chat_template);
+    identity["chat_template_sha256"] = result.chat_template_sha256.hex();
+  }
+  result.weights_sha256 = sha256(canonical(identity));
+  return result;
+}
+
+Result<Fingerprint> fingerprint(const fs::path& path) {
+  const auto files = open_model(path);
+  if (!files) return files.error();
+  return fingerprint_of(*files);
+}
+
+}  // namespace verbatim::local_engine

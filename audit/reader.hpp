@@ -52,6 +52,7 @@ class LogReader {
 
   [[nodiscard]] std::string origin() const;
   [[nodiscard]] std::string vkey() const;
+  [[nodiscard]] std::filesystem::path data_dir() const;
   /// The newest signed checkpoint, a signed note.
   [[nodiscard]] Result<std::string> checkpoint();
   [[nodiscard]] Result<std::uint64_t> size();

@@ -1,0 +1,391 @@
+#include "audit/log.hpp"
+
+#include "audit/append_socket.hpp"
+#include "audit/folder_lock.hpp"
+#include "audit/writer.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace verbatim::audit {
+
+namespace {
+
+constexpr std::size_t kBatchDraftsMax = 256;
+constexpr std::size_t kBatchBytesMax = 4u << 20;
+// The WAL is copied into the database when it has grown by this much, or by less when nobody waits: a copy
+// stalls the writer for as long as the disk takes.
+constexpr std::uint64_t kCopyWalBusy = 16u << 20;
+constexpr std::uint64_t kCopyWalIdle = 2u << 20;
+
+std::string made_up_origin() {
+  std::array<std::uint8_t, 8> random;
+  fill_random(random);
+  return "verbatim-log/" + to_hex(random);
+}
+
+Error stopped_error() {
+  return Error{Errc::storage_failed, "the log has stopped", "",
+               "restart: it is reconciled when it is opened"};
+}
+
+}  // namespace
+
+class Log::Impl {
+ public:
+  Impl(const LogOptions& options, const Clock& clock)
+      : options_(options), clock_(clock), ids_(clock) {}
+  ~Impl();
+
+  Result<void> open();
+  void append(LeafDraft draft, AppendDone done);
+  Result<Appended> append_and_wait(LeafDraft draft);
+  void listen_for(Log& log);
+  void stop_listening() { socket_.reset(); }
+
+  LogOptions options_;
+  const Clock& clock_;
+  VerifierKey key_;
+  std::unique_ptr<Keys> keys_;
+  std::atomic<bool> healthy_{true};
+
+  std::optional<Uuid> canonical_output(const Digest& key);
+  Stats stats();
+
+ private:
+  Result<std::unique_ptr<FileSigner>> open_signer(bool create);
+  Result<void> append_first_leaves(bool created, const std::vector<OpenRequest>& open);
+  void run();
+  std::vector<QueuedDraft> take_batch();
+  void write(std::vector<QueuedDraft> batch);
+  void copy_wal(bool idle);
+
+  UuidGenerator ids_;
+  FolderLock lock_;                      // first in, last out
+  std::unique_ptr<BatchWriter> writer_;  // owned by the thread while it runs
+
+  std::mutex read_mutex_;  // one use of the reading connection at a time
+  std::unique_ptr<Database> read_db_;
+  std::unique_ptr<Queries> read_queries_;
+
+  std::mutex mutex_;  // guards the queue and the counters below
+  std::condition_variable wake_;
+  std::deque<QueuedDraft> queue_;
+  std::size_t queue_bytes_ = 0;
+  std::vector<std::pair<AppendDone, Error>> refused_;  // to be told on the writer's thread
+  bool closing_ = false;
+  Stats stats_;
+
+  std::uint64_t wal_copied_at_ = 0;  // the WAL's size when it was last copied
+  std::unique_ptr<AppendSocket> socket_;
+  std::thread thread_;
+};
+
+Result<void> Log::Impl::open() {
+  const auto& folder = options_.data_dir;
+  std::error_code error;
+  const bool there = std::filesystem::exists(folder / "log.db", error);
+  if (!there && !options_.create) {
+    return Error{Errc::not_found, "there is no log", folder.string(), "start the gateway once"};
+  }
+  if (std::filesystem::create_directories(folder, error)) {
+    std::filesystem::permissions(folder, std::filesystem::perms(0700), error);
+  }
+  if (error) {
+    return Error{Errc::storage_failed, "cannot make the log's folder: " + error.message(),
+                 folder.string(), ""};
+  }
+
+  // 1. Nobody else writes.
+  auto lock = FolderLock::take(folder);
+  if (!lock) return lock.error();
+  lock_ = std::move(*lock);
+
+  // 2. Keys first: a log never refers to a key that is not durable.
+  auto signer = open_signer(!there);
+  if (!signer) return signer.error();
+  if (!there && (*signer)->last().size > 0) {
+    return Error{Errc::tampered,
+                 "log.db is gone, but the high-water mark says that the log had " +
+                     std::to_string((*signer)->last().size) + " leaves",
+                 folder.string(), "restore the log, or begin one in an empty folder"};
+  }
+  key_ = (*signer)->key();
+  auto keys = Keys::open(folder, there ? Keys::Mode::write : Keys::Mode::create);
+  if (!keys) return keys.error();
+  keys_ = std::move(*keys);
+  if (auto secret = keys_->secret("subject"); !secret) return secret.error();
+
+  // 3. The log must go on from what was signed.
+  auto store = Store::open(folder / "log.db", options_.mode, !there);
+  if (!store) return store.error();
+  std::filesystem::permissions(folder / "log.db", std::filesystem::perms(0600), error);
+  auto state = recover((*store)->queries(), key_, (*signer)->last(), keys_->id());
+  if (!state) {
+    Error refused = state.error();
+    if (refused.where.empty()) refused.where = folder.string();
+    return refused;
+  }
+  const std::vector<OpenRequest> open = state->open;
+  const bool created = state->tree.size() == 0;
+  writer_ = std::make_unique<BatchWriter>(std::move(*store), std::move(*signer), *keys_,
+                                          std::move(*state));
+  stats_.leaves = writer_->size();
+
+  // 4. From here on everything goes the usual way.
+  thread_ = std::thread([this] { run(); });
+  if (auto first = append_first_leaves(created, open); !first) return first;
+  auto read_db = Database::open(folder / "log.db", Database::Mode::read);
+  if (!read_db) return read_db.error();
+  read_db_ = std::make_unique<Database>(std::move(*read_db));
+  read_queries_ = std::make_unique<Queries>(*read_db_);
+  return {};
+}
+
+Result<std::unique_ptr<FileSigner>> Log::Impl::open_signer(bool create) {
+  if (!create) return FileSigner::open(options_.data_dir);
+  const std::string origin = options_.origin.empty() ? made_up_origin() : options_.origin;
+  if (!is_key_name(origin) || origin.size() > 255) {
+    return Error{Errc::invalid_input,
+                 "a log's origin has 1 to 255 bytes, no white space and no '+'", origin, ""};
+  }
+  return FileSigner::create(options_.data_dir, origin);
+}
+
+Result<void> Log::Impl::append_first_leaves(bool created, const std::vector<OpenRequest>& open) {
+  if (created) {
+    LeafDraft leaf;
+    leaf.type = "log_created";
+    leaf.fields = {{"origin", key_.name},
+                   {"vkey", key_.str()},
+                   {"verbatim", VERBATIM_VERSION},
+                   {"keys_id", keys_->id()}};
+    if (auto done = append_and_wait(std::move(leaf)); !done) return done.error();
+  }
+  for (const OpenRequest& request : open) {
+    LeafDraft leaf;
+    leaf.type = "response";
+    leaf.id = request.id;
+    leaf.fields = {
+        {"request", request.index},
+        {"status", "interrupted"},
+        {"error",
+         {{"kind", "interrupted"}, {"message", "the process ended before the exchange did"}}}};
+    if (auto done = append_and_wait(std::move(leaf)); !done) return done.error();
+  }
+  LeafDraft leaf;
+  leaf.type = "start";
+  leaf.fields = {{"pid", ::getpid()}, {"verbatim", VERBATIM_VERSION}, {"recovered", open.size()}};
+  if (auto done = append_and_wait(std::move(leaf)); !done) return done.error();
+  return {};
+}
+
+Log::Impl::~Impl() {
+  if (!thread_.joinable()) return;
+  LeafDraft leaf;
+  leaf.type = "stop";
+  leaf.fields = {{"pid", ::getpid()}, {"verbatim", VERBATIM_VERSION}};
+  append(std::move(leaf), [](const Result<Appended>&) {});
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+  read_queries_.reset();
+  read_db_.reset();
+  if (!writer_->stopped()) writer_->store().truncate_wal();
+}
+
+void Log::Impl::append(LeafDraft draft, AppendDone done) {
+  QueuedDraft item;
+  item.time_us = clock_.now_us();
+  item.id = draft.id ? *draft.id : ids_.next();
+  for (const Content& content : draft.contents) item.bytes += content.bytes.size();
+  item.draft = std::move(draft);
+  item.done = std::move(done);
+  {
+    const std::lock_guard lock(mutex_);
+    const bool full = queue_.size() >= options_.queue_drafts_max ||
+                      queue_bytes_ + item.bytes > options_.queue_bytes_max;
+    // A single draft larger than the limit passes when it is alone: it can never be shorter.
+    if (full && !queue_.empty()) {
+      refused_.emplace_back(std::move(item.done),
+                            Error{Errc::unavailable, "the log's queue is full", "",
+                                  "try again; the disk is slower than the requests"});
+    } else {
+      queue_bytes_ += item.bytes;
+      queue_.push_back(std::move(item));
+    }
+  }
+  wake_.notify_one();
+}
+
+Result<Appended> Log::Impl::append_and_wait(LeafDraft draft) {
+  VERBATIM_CHECK(std::this_thread::get_id() != thread_.get_id());
+  std::promise<Result<Appended>> promise;
+  auto future = promise.get_future();
+  append(std::move(draft),
+         [&promise](Result<Appended> result) { promise.set_value(std::move(result)); });
+  return future.get();
+}
+
+/// The writer's thread: takes what is there, writes it, tells; never waits for more.
+void Log::Impl::run() {
+  for (;;) {
+    std::vector<std::pair<AppendDone, Error>> refused;
+    std::vector<QueuedDraft> batch;
+    bool idle = false;
+    {
+      std::unique_lock lock(mutex_);
+      idle = queue_.empty() && refused_.empty();
+      if (!idle || closing_) {
+        refused.swap(refused_);
+        batch = take_batch();
+        if (batch.empty() && refused.empty() && closing_) return;
+      }
+    }
+    if (idle) {
+      copy_wal(true);
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return !queue_.empty() || !refused_.empty() || closing_; });
+      continue;
+    }
+    for (auto& [done, error] : refused) done(std::move(error));
+    if (!batch.empty()) write(std::move(batch));
+  }
+}
+
+std::vector<QueuedDraft> Log::Impl::take_batch() {
+  std::vector<QueuedDraft> batch;
+  std::size_t bytes = 0;
+  while (!queue_.empty() && batch.size() < kBatchDraftsMax &&
+         (batch.empty() || bytes + queue_.front().bytes <= kBatchBytesMax)) {
+    bytes += queue_.front().bytes;
+    queue_bytes_ -= queue_.front().bytes;
+    batch.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  return batch;
+}
+
+void Log::Impl::write(std::vector<QueuedDraft> batch) {
+  if (writer_->stopped()) {
+    for (QueuedDraft& item : batch) item.done(stopped_error());
+    return;
+  }
+  const std::int64_t begun_us = clock_.steady_us();
+  std::vector<Result<Appended>> results = writer_->write(batch, clock_.now_us());
+  const std::int64_t took_us = clock_.steady_us() - begun_us;
+  bool failed = writer_->stopped();
+  bool appended = false;
+  for (const auto& result : results) {
+    if (result) appended = true;
+    if (!result && result.error().code != Errc::invalid_input) failed = true;
+  }
+  if (failed || appended) healthy_ = !failed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (appended) ++stats_.commits;
+    stats_.leaves = writer_->size();
+    stats_.last_commit_us = took_us;
+    stats_.wal_bytes = writer_->store().wal_bytes();
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) batch[i].done(std::move(results[i]));
+  copy_wal(false);
+}
+
+void Log::Impl::copy_wal(bool idle) {
+  if (writer_->stopped()) return;
+  const std::uint64_t bytes = writer_->store().wal_bytes();
+  // The WAL began anew since: SQLite reuses it from the start once all of it was copied.
+  if (bytes < wal_copied_at_) wal_copied_at_ = 0;
+  if (bytes < wal_copied_at_ + (idle ? kCopyWalIdle : kCopyWalBusy)) return;
+  wal_copied_at_ = bytes;
+  if (!writer_->store().checkpoint_wal()) {
+    writer_->stop();
+    healthy_ = false;
+  }
+}
+
+void Log::Impl::listen_for(Log& log) {
+  // A socket that cannot be made is no reason to refuse service: other commands then wait for the lock.
+  auto socket = AppendSocket::listen(options_.data_dir, log);
+  if (socket) socket_ = std::move(*socket);
+}
+
+std::optional<Uuid> Log::Impl::canonical_output(const Digest& key) {
+  const std::lock_guard lock(read_mutex_);
+  const auto leaf = read_queries_->canonical_output(key, clock_.now_us());
+  if (!leaf || !*leaf) return std::nullopt;
+  const auto bytes = read_queries_->leaf(**leaf);
+  if (!bytes) return std::nullopt;
+  const auto json = parse_json(*bytes);
+  if (!json) return std::nullopt;
+  // The table only points: the leaf itself must say that it answers this key.
+  const auto head = read_leaf_head(*json);
+  if (!head || !head->canonical || head->canonical->key != key) return std::nullopt;
+  return head->id;
+}
+
+Log::Stats Log::Impl::stats() {
+  const std::lock_guard lock(mutex_);
+  Stats stats = stats_;
+  stats.queue_drafts = queue_.size();
+  stats.queue_bytes = queue_bytes_;
+  stats.healthy = healthy_;
+  return stats;
+}
+
+Log::Log(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+// Whoever appends through the socket uses this object: they go before it does.
+Log::~Log() { impl_->stop_listening(); }
+
+Result<std::unique_ptr<Log>> Log::open(const LogOptions& options, const Clock& clock) {
+  auto impl = std::make_unique<Impl>(options, clock);
+  if (auto opened = impl->open(); !opened) return opened.error();
+  std::unique_ptr<Log> log(new Log(std::move(impl)));
+  if (options.listen) log->impl_->listen_for(*log);
+  return log;
+}
+
+void Log::append(LeafDraft draft, AppendDone done) {
+  impl_->append(std::move(draft), std::move(done));
+}
+
+Result<Appended> Log::append_and_wait(LeafDraft draft) {
+  return impl_->append_and_wait(std::move(draft));
+}
+
+bool Log::healthy() const { return impl_->healthy_; }
+std::string Log::origin() const { return impl_->key_.name; }
+std::string Log::vkey() const { return impl_->key_.str(); }
+std::filesystem::path Log::data_dir() const { return impl_->options_.data_dir; }
+
+Result<Digest> Log::cache_key(std::string_view tenant, Bytes preimage) {
+  const auto secret = impl_->keys_->secret("cache/" + std::string(tenant));
+  if (!secret) return secret.error();
+  return hmac_sha256(*secret, {as_bytes("verbatim/cache/v1"), preimage});
+}
+
+std::string Log::subject_handle(std::string_view credential) {
+  // Made and durable when the log was opened.
+  const auto secret = impl_->keys_->secret("subject");
+  VERBATIM_CHECK(secret.has_value());
+  return hmac_sha256(*secret, {as_bytes("verbatim/subject/v1"), as_bytes(credential)}).hex();
+}
+
+std::optional<Uuid> Log::canonical_output(const Digest& key) const {
+  return impl_->canonical_output(key);
+}
+
+Log::Stats Log::stats() const { return impl_->stats(); }
+
+}  // namespace verbatim::audit

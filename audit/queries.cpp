@@ -1,0 +1,175 @@
+#include "audit/queries.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace verbatim::audit {
+
+namespace {
+
+Result<Digest> digest_of(Bytes bytes, const std::string& what) {
+  Digest digest;
+  if (bytes.size() != digest.bytes.size()) {
+    return Error{Errc::tampered, what + " is not 32 bytes", "", ""};
+  }
+  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
+  return digest;
+}
+
+std::optional<std::string> optional_text(const Rows& rows, int column) {
+  if (rows.is_null(column)) return std::nullopt;
+  return rows.text(column);
+}
+
+LeafRow leaf_row(const Rows& rows, bool with_bytes) {
+  LeafRow row;
+  row.index = rows.size(0);
+  row.id = rows.blob(1);
+  row.type = rows.text(2);
+  row.time_us = rows.integer(3);
+  row.summary = {optional_text(rows, 4), optional_text(rows, 5), optional_text(rows, 6),
+                 optional_text(rows, 7), optional_text(rows, 8)};
+  if (with_bytes) row.bytes = rows.blob(9);
+  return row;
+}
+
+/// Steps through all rows of a run.
+template <class Each>
+Result<void> each_row(Rows rows, Each&& each) {
+  for (;;) {
+    const auto row = rows.next();
+    if (!row) return row.error();
+    if (!*row || !each(rows)) return {};
+  }
+}
+
+Result<std::uint64_t> one_number(Rows rows) {
+  const auto row = rows.next();
+  if (!row) return row.error();
+  return rows.size(0);
+}
+
+}  // namespace
+
+Result<void> check_log_version(Database& db) {
+  const auto application = db.integer("PRAGMA application_id");
+  if (!application) return application.error();
+  const auto version = db.integer("PRAGMA user_version");
+  if (!version) return version.error();
+  if (*application != kLogApplicationId) {
+    return Error{Errc::tampered, "the database is not a log of verbatim's", db.path().string(), ""};
+  }
+  if (*version > kLogVersion) {
+    return Error{Errc::newer_version,
+                 "the log has format " + std::to_string(*version) + ", this verbatim knows " +
+                     std::to_string(kLogVersion),
+                 db.path().string(), "use a newer verbatim; nothing was changed"};
+  }
+  return {};
+}
+
+Result<std::uint64_t> Queries::leaf_count() { return one_number(leaf_count_.run()); }
+Result<std::uint64_t> Queries::node_count() { return one_number(node_count_.run()); }
+
+Result<std::optional<StoredCheckpoint>> Queries::newest_checkpoint() {
+  Rows rows = newest_checkpoint_.run();
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row) return std::optional<StoredCheckpoint>();
+  const auto root = digest_of(rows.blob(1), "the newest checkpoint's root");
+  if (!root) return root.error();
+  return std::optional(StoredCheckpoint{rows.size(0), *root, rows.size(2), rows.text(3)});
+}
+
+Result<std::string> Queries::leaf(std::uint64_t index) {
+  Rows rows = leaf_.run(index);
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row) {
+    return Error{Errc::not_found, "there is no leaf " + std::to_string(index), db_.path().string(),
+                 ""};
+  }
+  return rows.text(0);
+}
+
+Result<Digest> Queries::node(int level, std::uint64_t n) {
+  Rows rows = node_.run(stored_hash_index(level, n));
+  const auto row = rows.next();
+  if (!row) return row.error();
+  const std::string name = "tree node " + std::to_string(n) + " of level " + std::to_string(level);
+  if (!*row) return Error{Errc::tampered, name + " is missing", db_.path().string(), ""};
+  return digest_of(rows.blob(0), name);
+}
+
+Result<void> Queries::leaves(std::uint64_t from, std::uint64_t to,
+                             const std::function<bool(const LeafRow&)>& each) {
+  return each_row(leaves_.run(from, to),
+                  [&](const Rows& rows) { return each(leaf_row(rows, true)); });
+}
+
+Result<void> Queries::node_range(std::uint64_t from, std::uint64_t to,
+                                 const std::function<bool(std::uint64_t, Bytes)>& each) {
+  return each_row(node_range_.run(from, to),
+                  [&](const Rows& rows) { return each(rows.size(0), rows.blob(1)); });
+}
+
+Result<void> Queries::checkpoints(std::uint64_t from, std::uint64_t to,
+                                  const std::function<bool(const StoredCheckpoint&, Bytes)>& each) {
+  return each_row(checkpoints_.run(from, to), [&](const Rows& rows) {
+    return each(StoredCheckpoint{rows.size(0), {}, rows.size(2), rows.text(3)}, rows.blob(1));
+  });
+}
+
+Result<void> Queries::contents(std::uint64_t from, std::uint64_t to,
+                               const std::function<bool(const ContentRow&)>& each) {
+  return each_row(contents_.run(from, to), [&](const Rows& rows) {
+    return each(ContentRow{rows.size(0), rows.integer(1), static_cast<int>(rows.integer(2)),
+                           rows.is_null(4), rows.blob(3), rows.blob(4)});
+  });
+}
+
+Result<void> Queries::canonical_outputs(
+    const std::function<bool(Bytes, std::uint64_t, std::int64_t)>& each) {
+  return each_row(canonical_outputs_.run(), [&](const Rows& rows) {
+    return each(rows.blob(0), rows.size(1), rows.integer(2));
+  });
+}
+
+Result<std::vector<std::uint64_t>> Queries::indices_of(const Uuid& id) {
+  std::vector<std::uint64_t> indices;
+  auto read = each_row(indices_of_.run(Bytes(id.bytes)), [&](const Rows& rows) {
+    indices.push_back(rows.size(0));
+    return true;
+  });
+  if (!read) return read.error();
+  return indices;
+}
+
+Result<void> Queries::leaves_by_time(std::int64_t since_us, std::int64_t until_us,
+                                     std::string_view type, bool newest_first,
+                                     const std::function<bool(const LeafRow&)>& each) {
+  Statement& statement = newest_first ? newest_first_ : oldest_first_;
+  return each_row(statement.run(since_us, until_us, type),
+                  [&](const Rows& rows) { return each(leaf_row(rows, false)); });
+}
+
+Result<std::optional<LeafRow>> Queries::response_of(Bytes id) {
+  Rows rows = response_of_.run(id);
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row) return std::optional<LeafRow>();
+  LeafRow found = leaf_row(rows, false);
+  found.id = {};  // would dangle once the run ends
+  return std::optional(std::move(found));
+}
+
+Result<std::optional<std::uint64_t>> Queries::canonical_output(const Digest& key,
+                                                               std::int64_t now_us) {
+  Rows rows = canonical_output_.run(key.view(), now_us);
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row) return std::optional<std::uint64_t>();
+  return std::optional(rows.size(0));
+}
+
+}  // namespace verbatim::audit

@@ -1,0 +1,119 @@
+#pragma once
+// Reading log.db. Used by the writer when it recovers, by readers, and by verification.
+
+#include "audit/database.hpp"
+#include "audit/leaf.hpp"
+#include "audit/merkle.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace verbatim::audit {
+
+inline constexpr std::int64_t kLogApplicationId = 0x7662'6c67;  // "vblg"
+inline constexpr std::int64_t kLogVersion = 1;
+
+/// A row of `checkpoint`.
+struct StoredCheckpoint {
+  std::uint64_t size = 0;
+  Digest root;
+  std::uint64_t open_from = 0;
+  std::string note;
+};
+
+/// A row of `leaf`.
+struct LeafRow {
+  std::uint64_t index = 0;
+  Bytes id;
+  std::string type;
+  std::int64_t time_us = 0;
+  LeafSummary summary;
+  Bytes bytes;  ///< borrowed: valid during the callback
+};
+
+/// A row of `content`.
+struct ContentRow {
+  std::uint64_t id = 0;  ///< leaf index * 16 + place
+  std::int64_t kek = 0;
+  int codec = 0;
+  bool erased = false;
+  Bytes dek, sealed;  ///< borrowed: valid during the callback
+};
+
+/// `newer_version`, or `tampered` if it is no log.
+[[nodiscard]] Result<void> check_log_version(Database& db);
+
+/// The connection must outlive it. `not_found` where a row is missing.
+class Queries {
+ public:
+  explicit Queries(const Database& db) : db_(db) {}
+
+  [[nodiscard]] Result<std::uint64_t> leaf_count();
+  [[nodiscard]] Result<std::uint64_t> node_count();
+  [[nodiscard]] Result<std::optional<StoredCheckpoint>> newest_checkpoint();
+  [[nodiscard]] Result<std::string> leaf(std::uint64_t index);
+  [[nodiscard]] Result<Digest> node(int level, std::uint64_t n);
+  /// A source that borrows this object.
+  [[nodiscard]] NodeSource nodes() {
+    return [this](int level, std::uint64_t n) { return node(level, n); };
+  }
+
+  /// Rows with from <= key < to, in order, until the callback says false.
+  Result<void> leaves(std::uint64_t from, std::uint64_t to,
+                      const std::function<bool(const LeafRow&)>& each);
+  Result<void> node_range(std::uint64_t from, std::uint64_t to,
+                          const std::function<bool(std::uint64_t, Bytes)>& each);
+  /// Checkpoints with from < size <= to.
+  Result<void> checkpoints(std::uint64_t from, std::uint64_t to,
+                           const std::function<bool(const StoredCheckpoint&, Bytes root)>& each);
+  Result<void> contents(std::uint64_t from, std::uint64_t to,
+                        const std::function<bool(const ContentRow&)>& each);
+  Result<void> canonical_outputs(
+      const std::function<bool(Bytes key, std::uint64_t leaf, std::int64_t expires_us)>& each);
+
+  [[nodiscard]] Result<std::vector<std::uint64_t>> indices_of(const Uuid& id);
+  /// Leaves by time and index. Only those of `type` unless it is "".
+  Result<void> leaves_by_time(std::int64_t since_us, std::int64_t until_us, std::string_view type,
+                              bool newest_first, const std::function<bool(const LeafRow&)>& each);
+  /// The response of a record, without its bytes.
+  [[nodiscard]] Result<std::optional<LeafRow>> response_of(Bytes id);
+  [[nodiscard]] Result<std::optional<std::uint64_t>> canonical_output(const Digest& key,
+                                                                      std::int64_t now_us);
+
+ private:
+  const Database& db_;
+  Statement leaf_count_{db_, "SELECT coalesce(max(idx) + 1, 0) FROM leaf"};
+  Statement node_count_{db_, "SELECT coalesce(max(id) + 1, 0) FROM node"};
+  Statement newest_checkpoint_{
+      db_, "SELECT size, root, open_from, note FROM checkpoint ORDER BY size DESC LIMIT 1"};
+  Statement leaf_{db_, "SELECT bytes FROM leaf WHERE idx = ?1"};
+  Statement node_{db_, "SELECT hash FROM node WHERE id = ?1"};
+  Statement leaves_{db_, R"(
+      SELECT idx, id, type, time_us, status, model, route, cache, tenant, bytes FROM leaf
+      WHERE idx >= ?1 AND idx < ?2 ORDER BY idx)"};
+  Statement node_range_{db_, "SELECT id, hash FROM node WHERE id >= ?1 AND id < ?2 ORDER BY id"};
+  Statement checkpoints_{db_, R"(
+      SELECT size, root, open_from, note FROM checkpoint
+      WHERE size > ?1 AND size <= ?2 ORDER BY size)"};
+  Statement contents_{db_, R"(
+      SELECT id, kek, codec, dek, sealed FROM content WHERE id >= ?1 AND id < ?2 ORDER BY id)"};
+  Statement canonical_outputs_{db_, "SELECT key, leaf, expires_us FROM canonical_output"};
+  Statement indices_of_{db_, "SELECT idx FROM leaf WHERE id = ?1 ORDER BY idx LIMIT 1000"};
+  Statement oldest_first_{db_, R"(
+      SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
+      WHERE time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR type = ?3)
+      ORDER BY time_us, idx)"};
+  Statement newest_first_{db_, R"(
+      SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
+      WHERE time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR type = ?3)
+      ORDER BY time_us DESC, idx DESC)"};
+  Statement response_of_{db_, R"(
+      SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
+      WHERE id = ?1 AND type = 'response' ORDER BY idx LIMIT 1)"};
+  Statement canonical_output_{db_, R"(
+      SELECT leaf FROM canonical_output WHERE key = ?1 AND (expires_us = 0 OR expires_us > ?2))"};
+};
+
+}  // namespace verbatim::audit

@@ -1,0 +1,258 @@
+#include "audit/reader.hpp"
+
+#include "audit/keys.hpp"
+#include "audit/proof.hpp"
+#include "audit/read_connection.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace verbatim::audit {
+
+namespace {
+
+constexpr std::string_view kOpen = "open";  // status of an exchange without response
+
+Error no_leaf(std::string what, const std::filesystem::path& folder) {
+  return Error{Errc::not_found, std::move(what), folder.string(), ""};
+}
+
+RecordSummary summarize(const LeafRow& row) {
+  RecordSummary record;
+  if (row.id.size() == record.id.bytes.size()) {
+    std::copy(row.id.begin(), row.id.end(), record.id.bytes.begin());
+  }
+  record.index = row.index;
+  record.time_us = row.time_us;
+  record.type = row.type;
+  record.status = row.summary.status.value_or("");
+  record.model = row.summary.model.value_or("");
+  record.route = row.summary.route.value_or("");
+  record.cache = row.summary.cache.value_or("");
+  record.tenant = row.summary.tenant.value_or("");
+  return record;
+}
+
+}  // namespace
+
+class LogReader::Impl {
+ public:
+  std::filesystem::path folder;
+  std::unique_ptr<ReadConnection> connection;
+  VerifierKey key;
+  std::unique_ptr<Keys> keys;  // opened when a content is first asked for
+  Aead aead;
+
+  Result<void> load_key();
+  Result<Checkpoint> newest(Queries& queries, std::string& note) const;
+  Result<StoredLeaf> leaf(Queries& queries, std::uint64_t index) const;
+  Result<std::vector<RecordSummary>> list(Queries& queries, const RecordFilter& filter) const;
+  Result<OpenedContent> content(Queries& queries, std::uint64_t index, std::string_view field);
+  Result<std::string> receipt(Queries& queries, std::uint64_t index) const;
+};
+
+Result<void> LogReader::Impl::load_key() {
+  const auto bytes = connection->read([](Queries& q) { return q.leaf(0); });
+  if (!bytes) return bytes.error();
+  const auto json = parse_json(*bytes);
+  const auto vkey = json && json->is_object() ? json->find("vkey") : Json::const_iterator();
+  if (!json || !json->is_object() || vkey == json->end() || !vkey->is_string()) {
+    return Error{Errc::tampered, "leaf 0 names no key", folder.string(), "verify the log"};
+  }
+  auto parsed = parse_vkey(vkey->get<std::string>());
+  if (!parsed) return parsed.error();
+  key = std::move(*parsed);
+  return {};
+}
+
+Result<Checkpoint> LogReader::Impl::newest(Queries& queries, std::string& note) const {
+  const auto stored = queries.newest_checkpoint();
+  if (!stored) return stored.error();
+  if (!*stored) return no_leaf("the log has no checkpoint", folder);
+  note = (*stored)->note;
+  auto checkpoint = open_checkpoint(note, key);
+  if (!checkpoint || checkpoint->size != (*stored)->size || checkpoint->root != (*stored)->root) {
+    return Error{Errc::tampered, "the newest checkpoint is not what the log's key signed",
+                 folder.string(), "verify the log"};
+  }
+  return checkpoint;
+}
+
+Result<StoredLeaf> LogReader::Impl::leaf(Queries& queries, std::uint64_t index) const {
+  auto bytes = queries.leaf(index);
+  if (!bytes) return bytes.error();
+  auto json = parse_json(*bytes);
+  if (!json || !json->is_object()) {
+    return Error{Errc::tampered, "leaf " + std::to_string(index) + " is not a JSON object",
+                 folder.string(), "verify the log"};
+  }
+  return StoredLeaf{index, std::move(*bytes), std::move(*json)};
+}
+
+Result<std::vector<RecordSummary>> LogReader::Impl::list(Queries& queries,
+                                                         const RecordFilter& filter) const {
+  std::vector<RecordSummary> records;
+  Result<void> response_read;
+  auto read = queries.leaves_by_time(
+      filter.since_us.value_or(std::numeric_limits<std::int64_t>::min()),
+      filter.until_us.value_or(std::numeric_limits<std::int64_t>::max()),
+      filter.exchanges_only ? "request" : "", filter.newest_first, [&](const LeafRow& row) {
+        RecordSummary record = summarize(row);
+        if (!filter.model.empty() && record.model != filter.model) return true;
+        if (row.type == "request") {
+          const auto response = queries.response_of(row.id);
+          if (!response) {
+            response_read = response.error();
+            return false;
+          }
+          record.status = kOpen;
+          if (*response) {
+            record.response_index = (*response)->index;
+            record.status = (*response)->summary.status.value_or("");
+            record.cache = (*response)->summary.cache.value_or("");
+          }
+        }
+        if (!filter.status.empty() && record.status != filter.status) return true;
+        records.push_back(std::move(record));
+        return filter.limit == 0 || records.size() < filter.limit;
+      });
+  if (!read) return read.error();
+  if (!response_read) return response_read.error();
+  return records;
+}
+
+Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t index,
+                                               std::string_view field) {
+  const auto stored = leaf(queries, index);
+  if (!stored) return stored.error();
+  const auto head = read_leaf_head(stored->json);
+  if (!head) return head.error();
+  const auto& references = head->contents;
+  const auto reference = std::find_if(references.begin(), references.end(),
+                                      [&](const auto& r) { return r.field == field; });
+  const std::string where = "leaf " + std::to_string(index) + ", " + std::string(field);
+  if (reference == references.end()) {
+    return Error{Errc::not_found, "the leaf has no such content", where, ""};
+  }
+  const std::uint64_t id =
+      index * kContentsMax + static_cast<std::uint64_t>(reference - references.begin());
+  Result<OpenedContent> result = Error{Errc::tampered, "the content is missing", where, ""};
+  auto read = queries.contents(id, id + 1, [&](const ContentRow& row) {
+    result = [&]() -> Result<OpenedContent> {
+      if (row.erased) return Error{Errc::erased, "the content was erased", where, ""};
+      const auto kek = keys->key(row.kek);
+      if (!kek) return kek.error();
+      const auto dek = unwrap_key(aead, *kek, row.dek, dek_purpose(index));
+      if (!dek) return Error{Errc::tampered, "the record's key does not open", where, ""};
+      auto opened = unseal_content(aead, *dek, index, *reference, row.codec, row.sealed);
+      if (!opened) return opened.error();
+      return OpenedContent{reference->field, opened->salt, std::move(opened->bytes)};
+    }();
+    return false;
+  });
+  if (!read) return read.error();
+  return result;
+}
+
+Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t index) const {
+  TlogProof proof;
+  proof.index = index;
+  const auto head = newest(queries, proof.checkpoint);
+  if (!head) return head.error();
+  const auto bytes = queries.leaf(index);
+  if (!bytes) return bytes.error();
+  auto hashes = make_inclusion_proof(queries.nodes(), index, head->size);
+  if (!hashes) return hashes.error();
+  proof.hashes = std::move(*hashes);
+  // Never hand out what would not verify.
+  const auto verified = verify_tlog_proof(proof, as_bytes(*bytes), key);
+  if (!verified) return verified.error();
+  return format_tlog_proof(proof);
+}
+
+LogReader::LogReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LogReader::~LogReader() = default;
+
+Result<std::unique_ptr<LogReader>> LogReader::open(const std::filesystem::path& data_dir) {
+  auto impl = std::make_unique<Impl>();
+  impl->folder = data_dir;
+  auto connection = ReadConnection::open(data_dir / "log.db");
+  if (!connection) {
+    if (connection.error().code == Errc::not_found) return no_leaf("there is no log", data_dir);
+    return connection.error();
+  }
+  impl->connection = std::move(*connection);
+  if (auto loaded = impl->load_key(); !loaded) return loaded.error();
+  return std::unique_ptr<LogReader>(new LogReader(std::move(impl)));
+}
+
+std::string LogReader::origin() const { return impl_->key.name; }
+std::string LogReader::vkey() const { return impl_->key.str(); }
+std::filesystem::path LogReader::data_dir() const { return impl_->folder; }
+
+Result<std::string> LogReader::checkpoint() {
+  return impl_->connection->read([this](Queries& q) -> Result<std::string> {
+    std::string note;
+    const auto head = impl_->newest(q, note);
+    if (!head) return head.error();
+    return note;
+  });
+}
+
+Result<std::uint64_t> LogReader::size() {
+  return impl_->connection->read([](Queries& q) { return q.leaf_count(); });
+}
+
+Result<StoredLeaf> LogReader::leaf(std::uint64_t index) {
+  return impl_->connection->read([&](Queries& q) { return impl_->leaf(q, index); });
+}
+
+Result<std::vector<StoredLeaf>> LogReader::leaves_of(const Uuid& id) {
+  return impl_->connection->read([&](Queries& q) -> Result<std::vector<StoredLeaf>> {
+    const auto indices = q.indices_of(id);
+    if (!indices) return indices.error();
+    if (indices->empty()) return no_leaf("there is no record " + id.str(), impl_->folder);
+    std::vector<StoredLeaf> leaves;
+    for (const std::uint64_t index : *indices) {
+      auto leaf = impl_->leaf(q, index);
+      if (!leaf) return leaf.error();
+      leaves.push_back(std::move(*leaf));
+    }
+    return leaves;
+  });
+}
+
+Result<std::vector<RecordSummary>> LogReader::list(const RecordFilter& filter) {
+  return impl_->connection->read([&](Queries& q) { return impl_->list(q, filter); });
+}
+
+Result<OpenedContent> LogReader::content(std::uint64_t index, std::string_view field) {
+  if (!impl_->keys) {
+    auto keys = Keys::open(impl_->folder, Keys::Mode::read);
+    if (!keys) return keys.error();
+    impl_->keys = std::move(*keys);
+  }
+  return impl_->connection->read([&](Queries& q) { return impl_->content(q, index, field); });
+}
+
+Result<std::vector<Digest>> LogReader::inclusion_proof(std::uint64_t index,
+                                                       std::uint64_t tree_size) {
+  return impl_->connection->read([&](Queries& q) -> Result<std::vector<Digest>> {
+    const auto count = q.leaf_count();
+    if (!count) return count.error();
+    if (tree_size > *count) {
+      return Error{
+          Errc::invalid_input,
+          "the log has " + std::to_string(*count) + " leaves, not " + std::to_string(tree_size), "",
+          ""};
+    }
+    return make_inclusion_proof(q.nodes(), index, tree_size);
+  });
+}
+
+Result<std::string> LogReader::receipt(std::uint64_t index) {
+  return impl_->connection->read([&](Queries& q) { return impl_->receipt(q, index); });
+}
+
+}  // namespace verbatim::audit

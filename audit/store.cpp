@@ -1,0 +1,116 @@
+#include "audit/store.hpp"
+
+#include <kLogMigration0001.hpp>
+#include <sqlite3.h>
+
+#include <string>
+#include <utility>
+
+namespace verbatim::audit {
+
+namespace {
+
+constexpr std::uint64_t kPageBytes = 16'384;
+
+/// Refuses what the log never does, so that no later mistake in a statement can.
+int only_append(void*, int action, const char* table, const char*, const char*, const char*) {
+  const std::string_view name = table != nullptr ? table : "";
+  switch (action) {
+    case SQLITE_DELETE:
+    case SQLITE_DROP_INDEX:
+    case SQLITE_DROP_TABLE:
+    case SQLITE_DROP_TRIGGER:
+    case SQLITE_ALTER_TABLE:
+    case SQLITE_ATTACH:
+      return SQLITE_DENY;
+    case SQLITE_UPDATE:
+      return name == "canonical_output" || name == "content" ? SQLITE_OK : SQLITE_DENY;
+    default:
+      return SQLITE_OK;
+  }
+}
+
+int remember_wal_pages(void* bytes, sqlite3*, const char*, int pages) {
+  *static_cast<std::uint64_t*>(bytes) = static_cast<std::uint64_t>(pages) * kPageBytes;
+  return SQLITE_OK;
+}
+
+/// Makes the tables in a new file. The application id comes with them: a crash leaves an empty file or a log.
+Result<void> migrate(Database& db, bool create) {
+  const auto application = db.integer("PRAGMA application_id");
+  if (!application) return application.error();
+  const auto tables = db.integer("SELECT count(*) FROM sqlite_schema");
+  if (!tables) return tables.error();
+  if (!create || *application != 0 || *tables != 0) return check_log_version(db);
+  return db.execute("BEGIN IMMEDIATE;" + std::string(kLogMigration0001) +
+                    "PRAGMA application_id=" + std::to_string(kLogApplicationId) +
+                    "; PRAGMA user_version=" + std::to_string(kLogVersion) + "; COMMIT");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& path, DurabilityMode mode,
+                                           bool create) {
+  auto db = Database::open(path, create ? Database::Mode::create : Database::Mode::write);
+  if (!db) return db.error();
+  // Page size before the first table; 16 KiB halves the work per 4 KB content against the default.
+  const char* sync = mode == DurabilityMode::relaxed ? "NORMAL" : "FULL";
+  auto set = db->execute("PRAGMA page_size=" + std::to_string(kPageBytes) +
+                         "; PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0"
+                         "; PRAGMA journal_size_limit=67108864; PRAGMA recursive_triggers=ON"
+                         "; PRAGMA cache_size=-32768; PRAGMA synchronous=" +
+                         std::string(sync));
+  if (!set) return set.error();
+  auto migrated = migrate(*db, create);
+  if (!migrated) return migrated.error();
+  return std::unique_ptr<Store>(new Store(std::move(*db)));
+}
+
+Store::Store(Database db) : db_(std::move(db)) {
+  sqlite3_set_authorizer(db_.get(), only_append, nullptr);
+  sqlite3_wal_hook(db_.get(), remember_wal_pages, &wal_bytes_);
+}
+
+Store::~Store() = default;
+
+Result<void> Store::insert_leaf(std::uint64_t index, const PreparedLeaf& leaf) {
+  const LeafSummary& s = leaf.summary;
+  return insert_leaf_
+      .run(index, Bytes(leaf.id.bytes), leaf.type, leaf.time_us, s.status, s.model, s.route,
+           s.cache, s.tenant, as_bytes(leaf.bytes))
+      .finish();
+}
+
+Result<void> Store::insert_node(std::uint64_t id, const Digest& hash) {
+  return insert_node_.run(id, hash.view()).finish();
+}
+
+Result<void> Store::insert_checkpoint(const StoredCheckpoint& checkpoint) {
+  return insert_checkpoint_
+      .run(checkpoint.size, checkpoint.root.view(), checkpoint.open_from, checkpoint.note)
+      .finish();
+}
+
+Result<void> Store::insert_content(std::uint64_t id, std::int64_t kek, int codec,
+                                   std::string_view dek, std::string_view sealed) {
+  return insert_content_.run(id, kek, codec, as_bytes(dek), as_bytes(sealed)).finish();
+}
+
+Result<void> Store::put_canonical(const CanonicalOutput& output, std::uint64_t leaf,
+                                  std::int64_t now_us) {
+  return put_canonical_.run(output.key.view(), leaf, output.expires_us, now_us).finish();
+}
+
+Result<void> Store::checkpoint_wal() {
+  const int code =
+      sqlite3_wal_checkpoint_v2(db_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) return {};
+  return db_.failure("cannot copy the write-ahead log into the database");
+}
+
+void Store::truncate_wal() {
+  sqlite3_busy_timeout(db_.get(), 0);
+  sqlite3_wal_checkpoint_v2(db_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+}
+
+}  // namespace verbatim::audit

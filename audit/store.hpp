@@ -1,0 +1,66 @@
+#pragma once
+// Writing log.db: one connection, of one process, ever. It alone checkpoints the WAL.
+//
+// SQLite before 3.51.3 can lose data when two connections checkpoint a WAL at once, and Debian 12 has 3.40.1:
+// hence the single writer, no automatic checkpoints, and readers that never checkpoint.
+
+#include "audit/database.hpp"
+#include "audit/leaf.hpp"
+#include "audit/queries.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace verbatim::audit {
+
+/// Not thread-safe: the log's writer owns it.
+class Store {
+ public:
+  /// Opens the log's database and brings its tables up to date; makes it if `create`.
+  /// Errors: `not_found`, `newer_version`, `tampered` (no log, or malformed), `storage_failed`.
+  [[nodiscard]] static Result<std::unique_ptr<Store>> open(const std::filesystem::path& path,
+                                                           DurabilityMode mode, bool create);
+  ~Store();
+
+  /// Everything that follows, until commit(), becomes durable together or not at all.
+  [[nodiscard]] Result<Transaction> begin() { return Transaction::begin(db_); }
+  Result<void> insert_leaf(std::uint64_t index, const PreparedLeaf& leaf);
+  Result<void> insert_node(std::uint64_t id, const Digest& hash);
+  Result<void> insert_checkpoint(const StoredCheckpoint& checkpoint);
+  Result<void> insert_content(std::uint64_t id, std::int64_t kek, int codec, std::string_view dek,
+                              std::string_view sealed);
+  /// The first record for a key stays until it expires.
+  Result<void> put_canonical(const CanonicalOutput& output, std::uint64_t leaf,
+                             std::int64_t now_us);
+
+  [[nodiscard]] Queries& queries() { return queries_; }
+  [[nodiscard]] std::uint64_t wal_bytes() const { return wal_bytes_; }
+  /// Copies the WAL into the database as far as readers allow, without waiting for them. On an error the
+  /// database's pages may be lost though later syncs succeed: do not write any more.
+  Result<void> checkpoint_wal();
+  /// Copies all of it and empties the WAL, if no reader is in the way.
+  void truncate_wal();
+
+ private:
+  explicit Store(Database db);
+
+  Database db_;
+  std::uint64_t wal_bytes_ = 0;
+  Queries queries_{db_};
+  Statement insert_leaf_{db_, R"(
+      INSERT INTO leaf (idx, id, type, time_us, status, model, route, cache, tenant, bytes)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10))"};
+  Statement insert_node_{db_, "INSERT INTO node (id, hash) VALUES (?1, ?2)"};
+  Statement insert_checkpoint_{
+      db_, "INSERT INTO checkpoint (size, root, open_from, note) VALUES (?1, ?2, ?3, ?4)"};
+  Statement insert_content_{
+      db_, "INSERT INTO content (id, kek, codec, dek, sealed) VALUES (?1, ?2, ?3, ?4, ?5)"};
+  Statement put_canonical_{db_, R"(
+      INSERT INTO canonical_output (key, leaf, expires_us) VALUES (?1, ?2, ?3)
+      ON CONFLICT (key) DO UPDATE SET leaf = ?2, expires_us = ?3
+      WHERE expires_us != 0 AND expires_us <= ?4)"};
+};
+
+}  // namespace verbatim::audit

@@ -1,0 +1,130 @@
+#include "audit/writer.hpp"
+
+#include <utility>
+
+namespace verbatim::audit {
+
+BatchWriter::BatchWriter(std::unique_ptr<Store> store, std::unique_ptr<Signer> signer, Keys& keys,
+                         Recovered state)
+    : store_(std::move(store)),
+      signer_(std::move(signer)),
+      keys_(keys),
+      tree_(std::move(state.tree)) {
+  for (const OpenRequest& request : state.open) open_.insert(request.index);
+}
+
+std::vector<Result<Appended>> BatchWriter::write(std::span<QueuedDraft> batch,
+                                                 std::int64_t now_us) {
+  std::vector<Result<Appended>> results;
+  std::vector<PreparedLeaf> leaves;
+  results.reserve(batch.size());
+  leaves.reserve(batch.size());
+
+  // 1. What can be refused is refused before anything is written.
+  std::uint64_t index = tree_.size();
+  for (QueuedDraft& item : batch) {
+    auto leaf = prepare_leaf(std::move(item.draft), item.id, item.time_us, packer_);
+    if (!leaf) {
+      results.emplace_back(leaf.error());
+      continue;
+    }
+    results.emplace_back(Appended{index++, 0, {}, item.id, item.time_us});
+    leaves.push_back(std::move(*leaf));
+  }
+  if (leaves.empty()) return results;
+
+  // 2. All that is left becomes durable, or nothing does.
+  const std::uint64_t first = tree_.size();
+  const auto committed = commit(leaves, now_us);
+  for (Result<Appended>& result : results) {
+    if (!result) continue;
+    if (!committed) {
+      result = committed.error();
+      continue;
+    }
+    result->tree_size = tree_.size();
+    result->leaf_hash = leaves[result->index - first].hash;
+  }
+  return results;
+}
+
+Result<void> BatchWriter::commit(std::span<const PreparedLeaf> leaves, std::int64_t now_us) {
+  auto transaction = store_->begin();
+  if (!transaction) return transaction.error();
+  CompactRange tree = tree_;
+  Result<void> done = insert_all(leaves, tree, now_us);
+  std::string note;
+  const Checkpoint head{signer_->key().name, tree.size(), tree.root()};
+  if (done) {
+    auto signed_note = signer_->sign(head);
+    stopped_ = !signed_note;
+    if (signed_note) {
+      note = std::move(*signed_note);
+      const std::uint64_t open_from = open_.empty() ? head.size : *open_.begin();
+      done = store_->insert_checkpoint({head.size, head.root, open_from, note});
+    } else {
+      done = signed_note.error();
+    }
+  }
+  // A crash from here on: the batch is there after recovery, or not; nobody was told either way.
+  if (done) done = transaction->commit();
+  if (!done) {
+    undo_open();
+    if (done.error().code == Errc::in_doubt) stopped_ = true;
+    return done;
+  }
+  tree_ = std::move(tree);
+  // The batch is durable. A mark that cannot be written leaves rollback undetected: do not go on.
+  if (!signer_->committed(head, note)) stopped_ = true;
+  return {};
+}
+
+Result<void> BatchWriter::insert_all(std::span<const PreparedLeaf> leaves, CompactRange& tree,
+                                     std::int64_t now_us) {
+  closed_.clear();
+  for (const PreparedLeaf& leaf : leaves) {
+    if (leaf.type == "request") open_.insert(tree.size());
+    if (leaf.closes && open_.erase(*leaf.closes) != 0) closed_.push_back(*leaf.closes);
+    if (auto inserted = insert(tree, leaf, now_us); !inserted) return inserted;
+  }
+  return {};
+}
+
+// Puts back what the batch closed, and takes out what it opened.
+void BatchWriter::undo_open() {
+  open_.insert(closed_.begin(), closed_.end());
+  open_.erase(open_.lower_bound(tree_.size()), open_.end());
+}
+
+Result<void> BatchWriter::insert(CompactRange& tree, const PreparedLeaf& leaf,
+                                 std::int64_t now_us) {
+  const std::uint64_t index = tree.size();
+  if (auto inserted = store_->insert_leaf(index, leaf); !inserted) return inserted;
+  std::uint64_t id = stored_hash_count(index);
+  Result<void> nodes;
+  tree.append(leaf.hash, [&](const Digest& hash) {
+    if (nodes) nodes = store_->insert_node(id++, hash);
+  });
+  if (!nodes) return nodes;
+  if (auto contents = insert_contents(index, leaf); !contents) return contents;
+  if (!leaf.canonical) return {};
+  return store_->put_canonical(*leaf.canonical, index, now_us);
+}
+
+Result<void> BatchWriter::insert_contents(std::uint64_t index, const PreparedLeaf& leaf) {
+  if (leaf.contents.empty()) return {};
+  // The subject's key is durable in keys.db before the log refers to it.
+  const auto kek = keys_.subject_key(leaf.subject);
+  if (!kek) return kek.error();
+  const SymmetricKey key = random_key();
+  const std::string dek = wrap_key(aead_, kek->key, key, dek_purpose(index));
+  std::uint64_t id = index * kContentsMax;
+  for (const PackedContent& content : leaf.contents) {
+    const std::string sealed = seal_content(aead_, key, index, content);
+    auto inserted = store_->insert_content(id++, kek->id, content.codec, dek, sealed);
+    if (!inserted) return inserted;
+  }
+  return {};
+}
+
+}  // namespace verbatim::audit

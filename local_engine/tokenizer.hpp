@@ -19,6 +19,15 @@ struct EncodeOptions {
   bool parse_special = true;  ///< Names of special tokens in the text become those tokens.
 };
 
+/// A sequence being decoded token by token: see StreamDecoder.
+class DecodeStream {
+ public:
+  virtual ~DecodeStream() = default;
+  [[nodiscard]] virtual std::string push(TokenId id) = 0;
+  [[nodiscard]] virtual std::string finish() = 0;
+};
+
+/// Immutable; may be used from any thread.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -36,6 +45,11 @@ class Tokenizer {
   [[nodiscard]] virtual std::string decode(const std::vector<TokenId>& ids,
                                            bool skip_special) const = 0;
 
+  /// A new sequence. The tokenizer must outlive it. This default gives everything out at the end; a tokenizer
+  /// that can say earlier what no later token changes overrides it.
+  [[nodiscard]] virtual std::unique_ptr<DecodeStream> decode_stream(bool skip_special) const;
+
+  /// One more than the highest id.
   [[nodiscard]] virtual std::size_t vocab_size() const = 0;
   [[nodiscard]] virtual std::optional<TokenId> bos() const = 0;
   [[nodiscard]] virtual std::optional<TokenId> eos() const = 0;
@@ -56,10 +70,8 @@ class StreamDecoder {
   [[nodiscard]] std::string finish();
 
  private:
-  std::shared_ptr<const Tokenizer> tokenizer_;
-  bool skip_special_;
-  std::vector<TokenId> ids_;  // since the last point where the text was complete
-  std::string given_;         // what has been returned of their text
+  std::shared_ptr<const Tokenizer> tokenizer_;  // the stream refers to it
+  std::unique_ptr<DecodeStream> stream_;
 };
 
 }  // namespace verbatim::local_engine

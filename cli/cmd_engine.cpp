@@ -59,14 +59,17 @@ Result<OrderedJson> read_json_file(const std::string& path) {
   return Result<OrderedJson>(boost::system::in_place_value, OrderedJson::parse(*text));
 }
 
-Result<std::vector<local_engine::TokenId>> prompt_of_messages(const Engine& engine, const std::string& path) {
+Result<std::vector<local_engine::TokenId>> prompt_of_messages(const Engine& engine,
+                                                              const std::string& path) {
   if (engine.chat_template() == nullptr || engine.tokenizer() == nullptr) {
-    return Error{Errc::unsupported, "the model has no chat template", path, "give --prompt or --prompt-ids"};
+    return Error{Errc::unsupported, "the model has no chat template", path,
+                 "give --prompt or --prompt-ids"};
   }
   auto messages = read_json_file(path);
   if (!messages) return messages.error();
   RenderInput input;
-  input.messages = messages->is_object() && messages->contains("messages") ? (*messages)["messages"] : *messages;
+  input.messages =
+      messages->is_object() && messages->contains("messages") ? (*messages)["messages"] : *messages;
   add_special_tokens(*engine.tokenizer(), input);
   const auto text = engine.chat_template()->render(input);
   if (!text) return text.error();
@@ -74,11 +77,13 @@ Result<std::vector<local_engine::TokenId>> prompt_of_messages(const Engine& engi
   return engine.tokenizer()->encode(*text, {.add_special = false, .parse_special = true});
 }
 
-Result<std::vector<local_engine::TokenId>> prompt_of(const Engine& engine, const GenerateFlags& flags) {
+Result<std::vector<local_engine::TokenId>> prompt_of(const Engine& engine,
+                                                     const GenerateFlags& flags) {
   if (!flags.prompt_ids.empty()) return parse_ids(flags.prompt_ids);
   if (!flags.messages.empty()) return prompt_of_messages(engine, flags.messages);
   if (engine.tokenizer() == nullptr) {
-    return Error{Errc::unsupported, "the model has no tokenizer", flags.engine.model, "give --prompt-ids"};
+    return Error{Errc::unsupported, "the model has no tokenizer", flags.engine.model,
+                 "give --prompt-ids"};
   }
   return engine.tokenizer()->encode(flags.prompt, {});
 }
@@ -101,14 +106,16 @@ Result<GenerationRequest> request_of(const Engine& engine, const GenerateFlags& 
 }
 
 /// Other requests, random but seeded, that share the batches with the one asked for.
-std::vector<std::shared_ptr<local_engine::Generation>> start_neighbours(Engine& engine, std::size_t count) {
+std::vector<std::shared_ptr<local_engine::Generation>> start_neighbours(Engine& engine,
+                                                                        std::size_t count) {
   std::mt19937_64 random(count);
   std::vector<std::shared_ptr<local_engine::Generation>> running;
   for (std::size_t i = 0; i < count; ++i) {
     GenerationRequest neighbour;
     const std::size_t length = 1 + random() % 64;
     for (std::size_t j = 0; j < length; ++j) {
-      neighbour.prompt_ids.push_back(static_cast<local_engine::TokenId>(random() % engine.vocab_size()));
+      neighbour.prompt_ids.push_back(
+          static_cast<local_engine::TokenId>(random() % engine.vocab_size()));
     }
     neighbour.tokens_max = static_cast<std::uint32_t>(1 + random() % 64);
     neighbour.sampling.temperature = 1;
@@ -181,9 +188,13 @@ int for_each_line(Each each) {
   for (std::uint64_t number = 1; std::getline(std::cin, line); ++number) {
     if (line.empty()) continue;
     const auto json = parse_json(line);
-    if (!json) return fail(Error{json.error().code, json.error().what, "stdin line " + std::to_string(number), ""});
+    if (!json)
+      return fail(
+          Error{json.error().code, json.error().what, "stdin line " + std::to_string(number), ""});
     const Result<void> done = each(line, *json);
-    if (!done) return fail(Error{done.error().code, done.error().what, "stdin line " + std::to_string(number), ""});
+    if (!done)
+      return fail(
+          Error{done.error().code, done.error().what, "stdin line " + std::to_string(number), ""});
   }
   return kDone;
 }
@@ -223,7 +234,8 @@ int run_detokenize(const TokenizeFlags& flags) {
       }
       std::vector<local_engine::TokenId> ids;
       for (const Json& id : line["ids"]) {
-        if (!id.is_number_integer()) return Error{Errc::invalid_input, "an id is not an integer", "", ""};
+        if (!id.is_number_integer())
+          return Error{Errc::invalid_input, "an id is not an integer", "", ""};
         ids.push_back(id.get<local_engine::TokenId>());
       }
       print_json({{"text", (*tokenizer)->decode(ids, flags.skip_special)}});
@@ -266,7 +278,8 @@ Result<void> render_line(const std::string& text) {
   input.tools = line.value("tools", OrderedJson());
   input.add_generation_prompt = line.value("add_generation_prompt", false);
   input.variables = line.value("vars", OrderedJson::object());
-  const auto now = time_or_now(line.contains("now") && line["now"].is_string() ? line["now"].get<std::string>() : "");
+  const auto now = time_or_now(
+      line.contains("now") && line["now"].is_string() ? line["now"].get<std::string>() : "");
   if (!now) return now.error();
   input.now_us = *now;
   const auto parsed = local_engine::ChatTemplate::parse(line["template"].get<std::string>());
@@ -275,7 +288,8 @@ Result<void> render_line(const std::string& text) {
     return {};
   }
   const auto output = (*parsed)->render(input);
-  print_json(output ? OrderedJson{{"output", *output}} : OrderedJson{{"raises", output.error().what}});
+  print_json(output ? OrderedJson{{"output", *output}}
+                    : OrderedJson{{"raises", output.error().what}});
   return {};
 }
 
@@ -293,7 +307,8 @@ Result<std::shared_ptr<const local_engine::ChatTemplate>> template_of(const Rend
   }
   auto loaded = local_engine::load_chat_template(path);
   if (loaded && *loaded == nullptr) {
-    return Error{Errc::not_found, "the model has no chat template", path.string(), "give --template FILE"};
+    return Error{Errc::not_found, "the model has no chat template", path.string(),
+                 "give --template FILE"};
   }
   return loaded;
 }
@@ -320,7 +335,9 @@ Result<RenderInput> render_input(const RenderFlags& flags) {
     const auto pair = split_assignment(assignment);
     if (!pair) return pair.error();
     const auto value = parse_json(pair->second);
-    if (!value) return Error{Errc::invalid_input, "--var " + pair->first + " is not JSON", "", "quote texts: --var 'name=\"text\"'"};
+    if (!value)
+      return Error{Errc::invalid_input, "--var " + pair->first + " is not JSON", "",
+                   "quote texts: --var 'name=\"text\"'"};
     input.variables[pair->first] = OrderedJson::parse(pair->second);
   }
   return Result<RenderInput>(boost::system::in_place_value, std::move(input));
@@ -355,14 +372,18 @@ int run_selfcheck(const Context& context, const EngineFlags& flags, double secon
   if (!report) return fail(report.error());
   OrderedJson checks = OrderedJson::array();
   for (const auto& check : report->checks) {
-    checks.push_back({{"name", check.name}, {"runs", check.runs}, {"differences", check.differences}, {"detail", check.detail}});
+    checks.push_back({{"name", check.name},
+                      {"runs", check.runs},
+                      {"differences", check.differences},
+                      {"detail", check.detail}});
   }
   if (context.json) {
     print_json({{"ok", report->ok()}, {"checks", std::move(checks)}});
   } else {
     for (const auto& check : report->checks) {
-      std::cout << (check.differences == 0 ? "same bits   " : "DIFFERENT   ") << check.name << " (" << check.runs
-                << " comparisons)" << (check.detail.empty() ? "" : ": " + check.detail) << '\n';
+      std::cout << (check.differences == 0 ? "same bits   " : "DIFFERENT   ") << check.name << " ("
+                << check.runs << " comparisons)"
+                << (check.detail.empty() ? "" : ": " + check.detail) << '\n';
     }
   }
   return report->ok() ? kDone : kBadFinding;
@@ -375,9 +396,11 @@ int run_bench(const Context& context, const EngineFlags& flags) {
   GenerationRequest request;
   const std::size_t prompt = std::min<std::size_t>(256, (*engine)->context_max() / 2);
   for (std::size_t i = 0; i < prompt; ++i) {
-    request.prompt_ids.push_back(static_cast<local_engine::TokenId>(random() % (*engine)->vocab_size()));
+    request.prompt_ids.push_back(
+        static_cast<local_engine::TokenId>(random() % (*engine)->vocab_size()));
   }
-  request.tokens_max = static_cast<std::uint32_t>(std::min<std::size_t>(128, (*engine)->context_max() / 4));
+  request.tokens_max =
+      static_cast<std::uint32_t>(std::min<std::size_t>(128, (*engine)->context_max() / 4));
   request.ignore_eos = true;
   const auto result = (*engine)->generate_and_wait(request);
   if (!result) return fail(result.error());
@@ -392,19 +415,26 @@ int run_bench(const Context& context, const EngineFlags& flags) {
   const auto decode = static_cast<double>(result->tokens.size()) / result->decode_seconds;
   const auto score = static_cast<double>(prompt + output.size()) / score_seconds;
   if (context.json) {
-    print_json({{"backend", (*engine)->backend()}, {"prompt_tokens", prompt}, {"output_tokens", output.size()},
-                {"prefill_tokens_per_s", prefill}, {"decode_tokens_per_s", decode}, {"score_tokens_per_s", score},
+    print_json({{"backend", (*engine)->backend()},
+                {"prompt_tokens", prompt},
+                {"output_tokens", output.size()},
+                {"prefill_tokens_per_s", prefill},
+                {"decode_tokens_per_s", decode},
+                {"score_tokens_per_s", score},
                 {"same_digest", scored->logits_digest == result->logits_digest}});
   } else {
-    std::cout << (*engine)->backend() << ": prefill " << prefill << ", decode " << decode << ", score " << score << " tokens/s\n";
+    std::cout << (*engine)->backend() << ": prefill " << prefill << ", decode " << decode
+              << ", score " << score << " tokens/s\n";
   }
   return scored->logits_digest == result->logits_digest ? kDone : kBadFinding;
 }
 
 void add_generation_options(CLI::App& command, GenerateFlags& flags) {
   flags.engine.add(command);
-  command.add_option("--prompt", flags.prompt, "text; special tokens are added as the tokenizer says");
-  command.add_option("--messages", flags.messages, "JSON file of chat messages, rendered by the model's template");
+  command.add_option("--prompt", flags.prompt,
+                     "text; special tokens are added as the tokenizer says");
+  command.add_option("--messages", flags.messages,
+                     "JSON file of chat messages, rendered by the model's template");
   command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
   command.add_option("--temperature", flags.temperature, "0 is greedy")->capture_default_str();
   command.add_option("--seed", flags.seed, "u64");
@@ -419,35 +449,45 @@ void add_generation_options(CLI::App& command, GenerateFlags& flags) {
 void add_engine(CLI::App& app, Context& context) {
   CLI::App* engine = app.add_subcommand("engine", "the local engine by itself");
   engine->require_subcommand(1);
-  engine->footer("Example:\n  verbatim engine generate --prompt \"Once upon a time\" --max-tokens 32");
+  engine->footer(
+      "Example:\n  verbatim engine generate --prompt \"Once upon a time\" --max-tokens 32");
 
   auto flags = std::make_shared<GenerateFlags>();
-  CLI::App* generate = engine->add_subcommand("generate", "generate tokens; greedy unless --temperature says otherwise");
+  CLI::App* generate = engine->add_subcommand(
+      "generate", "generate tokens; greedy unless --temperature says otherwise");
   add_generation_options(*generate, *flags);
   generate->add_option("--max-tokens", flags->max_tokens, "at most so many")->capture_default_str();
   generate->add_option("--stop", flags->stop, "stop sequences");
   generate->add_flag("--ignore-eos", flags->ignore_eos, "go on after the end of sequence");
-  generate->add_option("--neighbours", flags->neighbours, "so many other random requests in the same batches");
-  add_common(*generate, context, "verbatim engine generate --model ./model --prompt \"Hello\" --max-tokens 32 --json");
+  generate->add_option("--neighbours", flags->neighbours,
+                       "so many other random requests in the same batches");
+  add_common(*generate, context,
+             "verbatim engine generate --model ./model --prompt \"Hello\" --max-tokens 32 --json");
   generate->callback([&context, flags] { context.exit_code = run_generate(context, *flags); });
 
-  CLI::App* score = engine->add_subcommand("score", "teacher-forced: what the engine thinks of given output tokens");
+  CLI::App* score = engine->add_subcommand(
+      "score", "teacher-forced: what the engine thinks of given output tokens");
   add_generation_options(*score, *flags);
   score->add_option("--output-ids", flags->output_ids, "token ids with commas")->required();
-  add_common(*score, context, "verbatim engine score --model ./model --prompt-ids 1,403 --output-ids 407,261 --json");
+  add_common(
+      *score, context,
+      "verbatim engine score --model ./model --prompt-ids 1,403 --output-ids 407,261 --json");
   score->callback([&context, flags] { context.exit_code = run_score(context, *flags); });
 
   auto text = std::make_shared<TokenizeFlags>();
   CLI::App* tokenize = engine->add_subcommand("tokenize", "text on stdin to token ids");
-  tokenize->add_option("--model", text->model, "folder, tokenizer.json or .gguf; default: the demo model");
+  tokenize->add_option("--model", text->model,
+                       "folder, tokenizer.json or .gguf; default: the demo model");
   tokenize->add_flag("--no-special", text->no_special, "add no BOS or EOS");
-  tokenize->add_flag("--no-parse-special", text->no_parse_special, "names of special tokens are plain text");
+  tokenize->add_flag("--no-parse-special", text->no_parse_special,
+                     "names of special tokens are plain text");
   tokenize->add_flag("--jsonl", text->jsonl, "one {\"text\":...} a line");
   add_common(*tokenize, context, "echo -n Hello | verbatim engine tokenize --model ./model");
   tokenize->callback([&context, text] { context.exit_code = run_tokenize(*text); });
 
   CLI::App* detokenize = engine->add_subcommand("detokenize", "token ids on stdin to text");
-  detokenize->add_option("--model", text->model, "folder, tokenizer.json or .gguf; default: the demo model");
+  detokenize->add_option("--model", text->model,
+                         "folder, tokenizer.json or .gguf; default: the demo model");
   detokenize->add_flag("--skip-special", text->skip_special, "leave special tokens out");
   detokenize->add_flag("--jsonl", text->jsonl, "one {\"ids\":[...]} a line");
   add_common(*detokenize, context, "echo 1,403,407 | verbatim engine detokenize --model ./model");
@@ -463,12 +503,14 @@ void add_engine(CLI::App& app, Context& context) {
   render->add_option("--var", render_flags->variables, "NAME=JSON");
   render->add_option("--now", render_flags->now, "what strftime_now sees, RFC 3339");
   render->add_flag("--jsonl", render_flags->jsonl, "one object a line on stdin");
-  add_common(*render, context, "verbatim engine render --model ./model --messages chat.json --add-generation-prompt");
+  add_common(*render, context,
+             "verbatim engine render --model ./model --messages chat.json --add-generation-prompt");
   render->callback([&context, render_flags] { context.exit_code = run_render(*render_flags); });
 
   auto check_flags = std::make_shared<EngineFlags>();
   auto seconds = std::make_shared<double>(10);
-  CLI::App* selfcheck = engine->add_subcommand("selfcheck", "batch invariance, decode == prefill, backends agree");
+  CLI::App* selfcheck =
+      engine->add_subcommand("selfcheck", "batch invariance, decode == prefill, backends agree");
   check_flags->add(*selfcheck);
   selfcheck->add_option("--seconds", *seconds, "time to spend")->capture_default_str();
   add_common(*selfcheck, context, "verbatim engine selfcheck --model ./model --seconds 30");
@@ -479,7 +521,8 @@ void add_engine(CLI::App& app, Context& context) {
   CLI::App* bench = engine->add_subcommand("bench", "tokens a second: prefill, decode, score");
   check_flags->add(*bench);
   add_common(*bench, context, "verbatim engine bench --model ./model --json");
-  bench->callback([&context, check_flags] { context.exit_code = run_bench(context, *check_flags); });
+  bench->callback(
+      [&context, check_flags] { context.exit_code = run_bench(context, *check_flags); });
 }
 
 }  // namespace verbatim::cli

@@ -37,15 +37,16 @@ Result<audit::RecordFilter> filter_of(const ListFlags& flags) {
 }
 
 OrderedJson json_of(const audit::RecordSummary& record) {
-  OrderedJson json = {{"id", record.id.str()},
-                      {"index", record.index},
-                      {"time", format_rfc3339(record.time_us)},
-                      {"type", record.type},
-                      {"status", record.status.empty() ? OrderedJson() : OrderedJson(record.status)},
-                      {"model", record.model},
-                      {"route", record.route},
-                      {"cache", record.cache.empty() ? OrderedJson() : OrderedJson(record.cache)},
-                      {"tenant", record.tenant}};
+  OrderedJson json = {
+      {"id", record.id.str()},
+      {"index", record.index},
+      {"time", format_rfc3339(record.time_us)},
+      {"type", record.type},
+      {"status", record.status.empty() ? OrderedJson() : OrderedJson(record.status)},
+      {"model", record.model},
+      {"route", record.route},
+      {"cache", record.cache.empty() ? OrderedJson() : OrderedJson(record.cache)},
+      {"tenant", record.tenant}};
   if (record.response_index) json["response_index"] = *record.response_index;
   return json;
 }
@@ -77,13 +78,15 @@ int run_list(const Context& context, const ListFlags& flags) {
     print_json({{"records", std::move(rows)}});
     return kDone;
   }
-  std::cout << "index   id                                    time                  status              cache   model             route\n";
+  std::cout << "index   id                                    time                  status         "
+               "     cache   model             route\n";
   for (const auto& record : *records) print_row(record);
   return kDone;
 }
 
 /// The leaves that ID names: a record's, or the one with that index.
-Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader, const std::string& id) {
+Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader,
+                                                    const std::string& id) {
   if (id.find('-') != std::string::npos) {
     const auto uuid = parse_uuid(id);
     if (!uuid) return uuid.error();
@@ -92,7 +95,8 @@ Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader, co
   std::uint64_t index = 0;
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), index);
   if (error != std::errc() || end != id.data() + id.size()) {
-    return Error{Errc::invalid_input, "'" + id.substr(0, 64) + "' is neither a record id nor a leaf index", "",
+    return Error{Errc::invalid_input,
+                 "'" + id.substr(0, 64) + "' is neither a record id nor a leaf index", "",
                  "see verbatim log list"};
   }
   auto leaf = reader.leaf(index);
@@ -109,13 +113,15 @@ std::string actor() {
 }
 
 /// Reading contents is itself recorded, before they are shown.
-Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf, const Json& fields) {
+Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf,
+                           const Json& fields) {
   static const SystemClock clock;
   auto appender = audit::open_appender(context.data, clock);
   if (!appender) return appender.error();
   audit::LeafDraft draft;
   draft.type = "access";
-  draft.fields = {{"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor().substr(0, 128)}};
+  draft.fields = {
+      {"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor().substr(0, 128)}};
   const auto appended = (*appender)->append_and_wait(std::move(draft));
   if (!appended) return appended.error();
   return {};
@@ -170,10 +176,11 @@ int run_show(const Context& context, const std::string& id, bool with_contents) 
     OrderedJson hashes = OrderedJson::array();
     for (const Digest& hash : *proof) hashes.push_back(hash.hex());
     const std::uint8_t leaf_prefix = 0;
-    out["leaves"].push_back({{"index", leaf.index},
-                             {"leaf_hash", sha256({Bytes(&leaf_prefix, 1), as_bytes(leaf.bytes)}).hex()},
-                             {"leaf", OrderedJson::parse(leaf.bytes)},
-                             {"inclusion_proof", std::move(hashes)}});
+    out["leaves"].push_back(
+        {{"index", leaf.index},
+         {"leaf_hash", sha256({Bytes(&leaf_prefix, 1), as_bytes(leaf.bytes)}).hex()},
+         {"leaf", OrderedJson::parse(leaf.bytes)},
+         {"inclusion_proof", std::move(hashes)}});
   }
   if (with_contents) {
     auto contents = contents_of(context, **reader, *leaves);
@@ -248,7 +255,8 @@ void add_log(CLI::App& app, Context& context) {
   auto with_contents = std::make_shared<bool>(false);
   CLI::App* show = log->add_subcommand("show", "a record's leaves with their inclusion proofs");
   show->add_option("ID", *id, "record id or leaf index")->required();
-  show->add_flag("--contents", *with_contents, "also request and response; recorded as an access leaf");
+  show->add_flag("--contents", *with_contents,
+                 "also request and response; recorded as an access leaf");
   add_common(*show, context, "verbatim log show 0193a5e0-7c1a-7b3e-9d2f-0123456789ab --contents");
   show->callback([&context, id, with_contents] {
     context.exit_code = run_show(context, *id, *with_contents);
@@ -259,10 +267,13 @@ void add_log(CLI::App& app, Context& context) {
   checkpoint->callback([&context] { context.exit_code = run_checkpoint(context); });
 
   auto receipt_id = std::make_shared<std::string>();
-  CLI::App* receipt = app.add_subcommand("receipt", "a record's tlog-proof, which verifies without the log");
+  CLI::App* receipt =
+      app.add_subcommand("receipt", "a record's tlog-proof, which verifies without the log");
   receipt->add_option("ID", *receipt_id, "record id or leaf index")->required();
-  add_common(*receipt, context, "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof");
-  receipt->callback([&context, receipt_id] { context.exit_code = run_receipt(context, *receipt_id); });
+  add_common(*receipt, context,
+             "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof");
+  receipt->callback(
+      [&context, receipt_id] { context.exit_code = run_receipt(context, *receipt_id); });
 }
 
 }  // namespace verbatim::cli

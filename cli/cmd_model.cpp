@@ -60,22 +60,26 @@ void add_model(CLI::App& app, Context& context) {
   model->footer("Example:\n  verbatim model fingerprint ./model --json");
 
   auto path = std::make_shared<std::string>();
-  CLI::App* fingerprint = model->add_subcommand("fingerprint", "hash every file, and what a replay uses");
+  CLI::App* fingerprint =
+      model->add_subcommand("fingerprint", "hash every file, and what a replay uses");
   fingerprint->add_option("PATH", *path, "Hugging Face folder or .gguf")->required();
   add_common(*fingerprint, context, "verbatim model fingerprint ./model --json");
-  fingerprint->callback([&context, path] { context.exit_code = run_fingerprint(context, *path, false); });
+  fingerprint->callback(
+      [&context, path] { context.exit_code = run_fingerprint(context, *path, false); });
 
   CLI::App* inspect = model->add_subcommand("inspect", "the same, with a line for each file");
   inspect->add_option("PATH", *path, "Hugging Face folder or .gguf")->required();
   add_common(*inspect, context, "verbatim model inspect ./model");
-  inspect->callback([&context, path] { context.exit_code = run_fingerprint(context, *path, true); });
+  inspect->callback(
+      [&context, path] { context.exit_code = run_fingerprint(context, *path, true); });
 
   for (const char* name : {"sign", "verify"}) {
     CLI::App* planned = model->add_subcommand(name, "OpenSSF Model Signing (not in this version)");
     planned->allow_extras();
     planned->callback([&context, name] {
-      context.exit_code = fail(Error{Errc::unsupported, std::string("'model ") + name + "' is not in this version",
-                                     std::string("verbatim ") + VERBATIM_VERSION, "docs/roadmap.md says what comes when"});
+      context.exit_code = fail(Error{
+          Errc::unsupported, std::string("'model ") + name + "' is not in this version",
+          std::string("verbatim ") + VERBATIM_VERSION, "docs/roadmap.md says what comes when"});
     });
   }
 }

@@ -30,9 +30,9 @@ void add_planned(CLI::App& app, Context& context) {
     command->allow_extras();
     command->prefix_command();
     command->callback([&context, name = planned.name] {
-      context.exit_code = fail(Error{Errc::unsupported, std::string("'") + name + "' is not in this version",
-                                     std::string("verbatim ") + VERBATIM_VERSION,
-                                     "docs/roadmap.md says what comes when"});
+      context.exit_code = fail(Error{
+          Errc::unsupported, std::string("'") + name + "' is not in this version",
+          std::string("verbatim ") + VERBATIM_VERSION, "docs/roadmap.md says what comes when"});
     });
   }
 }

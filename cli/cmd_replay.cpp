@@ -29,29 +29,33 @@ struct ReplayFlags {
   std::string method = "score";
 };
 
-constexpr std::array kKinds = {VerdictKind::bitwise,  VerdictKind::token_exact,    VerdictKind::within_margin,
-                               VerdictKind::diverged, VerdictKind::not_replayable, VerdictKind::erased};
+constexpr std::array kKinds = {VerdictKind::bitwise,        VerdictKind::token_exact,
+                               VerdictKind::within_margin,  VerdictKind::diverged,
+                               VerdictKind::not_replayable, VerdictKind::erased};
 
 /// Where models may be: --engine first, then what the gateway last served from this folder, then the demo model.
-Result<std::vector<replay::ModelPlace>> places_of(const Context& context, const ReplayFlags& flags) {
+Result<std::vector<replay::ModelPlace>> places_of(const Context& context,
+                                                  const ReplayFlags& flags) {
   std::vector<replay::ModelPlace> places;
   for (const std::string& text : flags.engines) {
     const auto pair = split_assignment(text);
     if (!pair) return pair.error();
     std::error_code ignored;
     if (!std::filesystem::exists(pair->second, ignored)) {
-      return Error{Errc::not_found, "no model there", pair->second, "check --engine " + pair->first + "=PATH"};
+      return Error{Errc::not_found, "no model there", pair->second,
+                   "check --engine " + pair->first + "=PATH"};
     }
     places.push_back({pair->first, pair->second});
   }
-  for (replay::ModelPlace& place : read_model_places(context.data)) places.push_back(std::move(place));
+  for (replay::ModelPlace& place : read_model_places(context.data))
+    places.push_back(std::move(place));
   if (const auto demo = demo_model_path()) places.push_back({"demo", *demo});
   return places;
 }
 
 /// The verdict's leaf, with the signed statement as its content.
-Result<void> append_verdict(audit::Appender& appender, audit::LogReader& reader, const std::string& data,
-                            const Verdict& verdict) {
+Result<void> append_verdict(audit::Appender& appender, audit::LogReader& reader,
+                            const std::string& data, const Verdict& verdict) {
   auto statement = replay::signed_statement(reader, data, verdict);
   if (!statement) return statement.error();
   audit::LeafDraft draft;
@@ -65,8 +69,8 @@ Result<void> append_verdict(audit::Appender& appender, audit::LogReader& reader,
 
 void print_verdict(const Verdict& verdict) {
   std::cout << replay::verdict_name(verdict.kind)
-            << std::string(16 - replay::verdict_name(verdict.kind).size(), ' ') << verdict.record.str() << "  "
-            << verdict.model;
+            << std::string(16 - replay::verdict_name(verdict.kind).size(), ' ')
+            << verdict.record.str() << "  " << verdict.model;
   if (verdict.origin) std::cout << "  (cache hit of " << verdict.origin->str() << ")";
   if (!verdict.reason.empty()) std::cout << "  " << verdict.reason;
   if (verdict.position) std::cout << " at token " << *verdict.position;
@@ -96,7 +100,8 @@ int report(const Context& context, const std::vector<Verdict>& verdicts) {
   } else {
     for (const Verdict& verdict : verdicts) print_verdict(verdict);
     std::cout << verdicts.size() << " records:";
-    for (const auto& [kind, count] : counts) std::cout << ' ' << count << ' ' << replay::verdict_name(kind);
+    for (const auto& [kind, count] : counts)
+      std::cout << ' ' << count << ' ' << replay::verdict_name(kind);
     std::cout << '\n';
   }
   return counts.contains(VerdictKind::diverged) ? kBadFinding : kDone;
@@ -126,7 +131,8 @@ int run_replay(const Context& context, const ReplayFlags& flags) {
   static const SystemClock clock;
   auto appender = audit::open_appender(context.data, clock);
   if (!appender) return fail(appender.error());
-  const replay::Method method = flags.method == "score" ? replay::Method::score : replay::Method::decode;
+  const replay::Method method =
+      flags.method == "score" ? replay::Method::score : replay::Method::decode;
   const bool progress = !context.quiet && ::isatty(STDERR_FILENO) == 1;
   std::vector<Verdict> verdicts;
   for (const Uuid& id : *ids) {
@@ -135,7 +141,8 @@ int run_replay(const Context& context, const ReplayFlags& flags) {
     const auto appended = append_verdict(**appender, **reader, context.data, *verdict);
     if (!appended) return fail(appended.error());
     verdicts.push_back(std::move(*verdict));
-    if (progress) std::cerr << "\rreplayed " << verdicts.size() << " of " << ids->size() << std::flush;
+    if (progress)
+      std::cerr << "\rreplayed " << verdicts.size() << " of " << ids->size() << std::flush;
   }
   if (progress) std::cerr << "\r\x1b[K";
   return report(context, verdicts);
@@ -145,16 +152,21 @@ int run_replay(const Context& context, const ReplayFlags& flags) {
 
 void add_replay(CLI::App& app, Context& context) {
   auto flags = std::make_shared<ReplayFlags>();
-  CLI::App* command = app.add_subcommand("replay", "compute recorded answers again on the local engine");
+  CLI::App* command =
+      app.add_subcommand("replay", "compute recorded answers again on the local engine");
   command->add_option("--id", flags->selection.ids, "record ids");
   command->add_option("--since", flags->selection.since, "RFC 3339 time or date");
   command->add_option("--until", flags->selection.until, "RFC 3339 time or date");
   command->add_option("--model", flags->selection.model, "records that asked for this model");
-  command->add_option("--sample", flags->selection.sample, "so many of the selected, drawn by a hash of checkpoint and id");
+  command->add_option("--sample", flags->selection.sample,
+                      "so many of the selected, drawn by a hash of checkpoint and id");
   command->add_flag("--all", flags->all, "every exchange");
-  command->add_option("--engine", flags->engines, "NAME=PATH of a model; what counts is the digest of its weights");
-  command->add_option("--method", flags->method, "score (one prefill) or decode (token by token)")->capture_default_str();
-  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512, cuda or auto")->capture_default_str();
+  command->add_option("--engine", flags->engines,
+                      "NAME=PATH of a model; what counts is the digest of its weights");
+  command->add_option("--method", flags->method, "score (one prefill) or decode (token by token)")
+      ->capture_default_str();
+  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512, cuda or auto")
+      ->capture_default_str();
   command->add_option("--threads", flags->engine.threads, "0: all cores");
   command->add_option("--report", "HTML report (not in this version)")->group("");
   add_common(*command, context, "verbatim replay --all --json");

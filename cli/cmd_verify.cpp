@@ -39,9 +39,10 @@ void print_report(const audit::VerifyReport& report) {
             << "  origin    " << report.origin << '\n'
             << "  size      " << report.size << " leaves, " << report.checked_leaves << " checked\n"
             << "  root      " << report.root.hex() << '\n'
-            << "  contents  " << report.checked_contents << " opened and equal to their commitments, "
-            << report.erased << " erased\n"
-            << "  key       " << report.vkey << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
+            << "  contents  " << report.checked_contents
+            << " opened and equal to their commitments, " << report.erased << " erased\n"
+            << "  key       " << report.vkey
+            << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
             << '\n';
   for (const auto& problem : report.problems) {
     std::cout << "  problem   " << problem.kind << ": " << problem.detail << '\n';
@@ -100,11 +101,15 @@ int run_verify(const Context& context, const VerifyFlags& flags) {
 
 void add_verify(CLI::App& app, Context& context) {
   auto flags = std::make_shared<VerifyFlags>();
-  CLI::App* verify = app.add_subcommand("verify", "check a log or an exported bundle; changes nothing");
-  verify->add_option("PATH", flags->path, "a bundle (folder or zip) or a data folder; default: --data");
+  CLI::App* verify =
+      app.add_subcommand("verify", "check a log or an exported bundle; changes nothing");
+  verify->add_option("PATH", flags->path,
+                     "a bundle (folder or zip) or a data folder; default: --data");
   verify->add_option("--key", flags->key, "the log's public key (vkey), or a file that holds it");
-  verify->add_option("--policy", flags->policy, "tlog-policy file: which witnesses must have cosigned");
-  verify->add_option("--checkpoint", flags->checkpoint, "an older checkpoint that the log must contain");
+  verify->add_option("--policy", flags->policy,
+                     "tlog-policy file: which witnesses must have cosigned");
+  verify->add_option("--checkpoint", flags->checkpoint,
+                     "an older checkpoint that the log must contain");
   verify->add_flag("--no-contents", flags->no_contents, "check the tree alone");
   add_common(*verify, context, "verbatim verify ./bundle --key \"$(cat log.vkey)\"");
   verify->callback([&context, flags] { context.exit_code = run_verify(context, *flags); });

@@ -26,15 +26,18 @@ int exit_code_of(Errc code) {
     case Errc::invalid_input:
     case Errc::not_found:
     case Errc::unsupported:
-    case Errc::newer_version: return kUsage;
+    case Errc::newer_version:
+      return kUsage;
     case Errc::tampered:
     case Errc::out_of_range:
-    case Errc::erased: return kBadFinding;
+    case Errc::erased:
+      return kBadFinding;
     case Errc::storage_failed:
     case Errc::in_doubt:
     case Errc::unavailable:
     case Errc::upstream_failed:
-    case Errc::cancelled: return kUnfinished;
+    case Errc::cancelled:
+      return kUnfinished;
   }
   return kUnfinished;
 }
@@ -62,7 +65,8 @@ void print_json(const OrderedJson& value) {
 Result<std::pair<std::string, std::string>> split_assignment(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    return Error{Errc::invalid_input, "'" + text + "' is not NAME=VALUE", "", "write for example demo=./model"};
+    return Error{Errc::invalid_input, "'" + text + "' is not NAME=VALUE", "",
+                 "write for example demo=./model"};
   }
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
@@ -77,8 +81,8 @@ Result<std::vector<std::int32_t>> parse_ids(const std::string& text) {
     std::int32_t id = 0;
     const auto [next, error] = std::from_chars(at, end, id);
     if (error != std::errc() || id < 0 || (next < end && *next != ',' && *next != ' ')) {
-      return Error{Errc::invalid_input, "'" + text.substr(0, 80) + "' is not a list of token ids", "",
-                   "write ids with commas between them: 1,403,407"};
+      return Error{Errc::invalid_input, "'" + text.substr(0, 80) + "' is not a list of token ids",
+                   "", "write ids with commas between them: 1,403,407"};
     }
     ids.push_back(id);
     at = next;
@@ -119,12 +123,14 @@ Result<std::filesystem::path> demo_model_path() {
 }
 
 void EngineFlags::add(CLI::App& command) {
-  command.add_option("--model", model, "Hugging Face folder or .gguf; default: the bundled demo model");
+  command.add_option("--model", model,
+                     "Hugging Face folder or .gguf; default: the bundled demo model");
   command.add_option("--profile", profile, "numerics profile")->capture_default_str();
   command.add_option("--backend", backend, "scalar, avx2, avx512, cuda or auto: the same bits")
       ->capture_default_str();
   command.add_option("--threads", threads, "0: all cores");
-  command.add_option("--prefill-chunk", prefill_chunk, "prompt tokens a pass")->capture_default_str();
+  command.add_option("--prefill-chunk", prefill_chunk, "prompt tokens a pass")
+      ->capture_default_str();
   command.add_flag("--no-prefix-cache", no_prefix_cache, "compute every prompt from its start");
 }
 

@@ -7,6 +7,7 @@
 #include "schema/error.hpp"
 
 #include <CLI/CLI.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -16,10 +17,10 @@
 namespace verbatim::cli {
 
 /// Exit codes: the contract with scripts.
-inline constexpr int kDone = 0;         ///< done, and all is well
-inline constexpr int kBadFinding = 1;   ///< done, and the finding is bad: not valid, diverged
-inline constexpr int kUsage = 2;        ///< usage or bad input
-inline constexpr int kUnfinished = 3;   ///< could not finish: I/O, log not writable, upstream down
+inline constexpr int kDone = 0;        ///< done, and all is well
+inline constexpr int kBadFinding = 1;  ///< done, and the finding is bad: not valid, diverged
+inline constexpr int kUsage = 2;       ///< usage or bad input
+inline constexpr int kUnfinished = 3;  ///< could not finish: I/O, log not writable, upstream down
 
 /// Options that every subcommand takes, and where its exit code goes.
 struct Context {

@@ -33,9 +33,12 @@ OrderedJson token_json(const local_engine::TokenInfo& token, bool with_text) {
 
 const char* finish_name(local_engine::FinishReason reason) {
   switch (reason) {
-    case local_engine::FinishReason::stop: return "stop";
-    case local_engine::FinishReason::length: return "length";
-    case local_engine::FinishReason::cancelled: return "cancelled";
+    case local_engine::FinishReason::stop:
+      return "stop";
+    case local_engine::FinishReason::length:
+      return "length";
+    case local_engine::FinishReason::cancelled:
+      return "cancelled";
   }
   return "stop";
 }
@@ -66,7 +69,8 @@ OrderedJson result_json(const local_engine::Engine& engine,
   json["backend"] = engine.backend();
   json["tokens"] = std::move(tokens);
   json["timing"] = {
-      {"prefill_tokens_per_s", rate(result.prompt_tokens - result.cached_prompt_tokens, result.prefill_seconds)},
+      {"prefill_tokens_per_s",
+       rate(result.prompt_tokens - result.cached_prompt_tokens, result.prefill_seconds)},
       {"decode_tokens_per_s", rate(result.tokens.size(), result.decode_seconds)}};
   return json;
 }

@@ -9,12 +9,16 @@ namespace {
 
 int run(int argc, char** argv) {
   using namespace verbatim::cli;
-  CLI::App app{"Verbatim: an auditing proxy gateway for LLM traffic.\n"
-               "Records every exchange in a tamper-evident log, replays it bit for bit, and exports evidence."};
+  CLI::App app{
+      "Verbatim: an auditing proxy gateway for LLM traffic.\n"
+      "Records every exchange in a tamper-evident log, replays it bit for bit, and exports "
+      "evidence."};
   app.name("verbatim");
   app.set_version_flag("--version", std::string("verbatim ") + VERBATIM_VERSION);
-  app.footer("Exit codes: 0 done and well; 1 done, and the finding is bad; 2 usage or bad input; 3 could not finish.\n"
-             "Example:\n  verbatim gateway --listen 127.0.0.1:8080");
+  app.footer(
+      "Exit codes: 0 done and well; 1 done, and the finding is bad; 2 usage or bad input; 3 could "
+      "not finish.\n"
+      "Example:\n  verbatim gateway --listen 127.0.0.1:8080");
   app.require_subcommand(1);
   Context context;
   add_gateway(app, context);

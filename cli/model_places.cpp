@@ -5,7 +5,8 @@
 
 namespace verbatim::cli {
 
-void write_model_places(const std::filesystem::path& data, const std::vector<replay::ModelPlace>& places) {
+void write_model_places(const std::filesystem::path& data,
+                        const std::vector<replay::ModelPlace>& places) {
   Json json = Json::object();
   for (const auto& place : places) {
     json[place.name] = std::filesystem::absolute(place.path).lexically_normal().string();

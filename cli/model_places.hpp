@@ -10,7 +10,8 @@ namespace verbatim::cli {
 
 /// Writes `models.json` into the data folder: names and absolute paths. A failure is not an error: without the
 /// hint a replay asks for --engine.
-void write_model_places(const std::filesystem::path& data, const std::vector<replay::ModelPlace>& places);
+void write_model_places(const std::filesystem::path& data,
+                        const std::vector<replay::ModelPlace>& places);
 
 /// Reads it; nothing when there is none or it is not what write_model_places() wrote.
 [[nodiscard]] std::vector<replay::ModelPlace> read_model_places(const std::filesystem::path& data);

@@ -13,10 +13,7 @@
 
 namespace verbatim::local_engine {
 
-/// JSON whose object members keep their order, as Python's dicts do: tojson prints them in it.
-using OrderedJson = nlohmann::ordered_json;
-
-struct RenderInput {
+struct RenderInput {  // OrderedJson: as in Python, tojson prints members in the order they came
   OrderedJson messages = OrderedJson::array();
   OrderedJson tools;  ///< null when absent
   bool add_generation_prompt = true;

@@ -9,14 +9,16 @@ namespace {
 using local_engine::GenerationResult;
 using local_engine::TokenId;
 
-Result<GenerationResult> compute(local_engine::Engine& engine, const RecordedChoice& recorded, Method method) {
+Result<GenerationResult> compute(local_engine::Engine& engine, const RecordedChoice& recorded,
+                                 Method method) {
   if (method == Method::score) return engine.score(recorded.request, recorded.output_ids);
   return engine.generate_and_wait(recorded.request);
 }
 
 /// The first output position where the recorded token is not the engine's, if any. Teacher-forced results hold the
 /// recorded ids and say whether each was chosen; generated results hold the engine's own ids.
-std::optional<std::size_t> first_difference(const RecordedChoice& recorded, const GenerationResult& result) {
+std::optional<std::size_t> first_difference(const RecordedChoice& recorded,
+                                            const GenerationResult& result) {
   const std::size_t common = std::min(recorded.output_ids.size(), result.tokens.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (!result.tokens[i].chosen || result.tokens[i].id != recorded.output_ids[i]) return i;
@@ -26,7 +28,8 @@ std::optional<std::size_t> first_difference(const RecordedChoice& recorded, cons
 }
 
 /// The first row whose digest differs from the recorded one, if rows were recorded.
-std::optional<std::size_t> first_other_row(const RecordedChoice& recorded, const GenerationResult& result) {
+std::optional<std::size_t> first_other_row(const RecordedChoice& recorded,
+                                           const GenerationResult& result) {
   const std::size_t common = std::min(recorded.row_digest8.size(), result.tokens.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (recorded.row_digest8[i] != to_hex(result.tokens[i].row_digest8)) return i;
@@ -35,12 +38,13 @@ std::optional<std::size_t> first_other_row(const RecordedChoice& recorded, const
 }
 
 /// Bytes of the recorded text before output token `position`.
-std::optional<std::size_t> character_of(const local_engine::Engine& engine, const RecordedChoice& recorded,
-                                        std::size_t position) {
+std::optional<std::size_t> character_of(const local_engine::Engine& engine,
+                                        const RecordedChoice& recorded, std::size_t position) {
   const auto tokenizer = engine.tokenizer();
   if (tokenizer == nullptr) return std::nullopt;
-  const std::vector<TokenId> before(recorded.output_ids.begin(),
-                                    recorded.output_ids.begin() + static_cast<std::ptrdiff_t>(position));
+  const std::vector<TokenId> before(
+      recorded.output_ids.begin(),
+      recorded.output_ids.begin() + static_cast<std::ptrdiff_t>(position));
   return tokenizer->decode(before, true).size();
 }
 
@@ -84,18 +88,23 @@ void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded
   const auto row = recorded_digest.empty() ? std::nullopt : first_other_row(recorded, *result);
   if (token && (!row || *token < *row)) {
     // The rows before agree: the same model saw the same text, and this token is not what it chose there.
-    verdict.reason = *token < std::min(recorded.output_ids.size(), result->tokens.size()) ? "token" : "length";
+    verdict.reason =
+        *token < std::min(recorded.output_ids.size(), result->tokens.size()) ? "token" : "length";
     verdict.detail = row || recorded_digest.empty()
                          ? "the recorded token is not the engine's choice"
-                         : "every row of logits is as recorded, but the recorded token is not the engine's choice: "
+                         : "every row of logits is as recorded, but the recorded token is not the "
+                           "engine's choice: "
                            "another seed or other sampling parameters, or an edited output";
     describe_position(engine, recorded, *result, *token, verdict);
     return;
   }
   verdict.reason = "logits";
-  verdict.detail = row ? (*row == 0 ? "the first row of logits differs: other weights, another prompt or another template"
-                                    : "the rows of logits differ from here on: an edited output, or other weights")
-                       : "the rows agree in their first bytes, the digest over them does not: an edited record";
+  verdict.detail =
+      row ? (*row == 0
+                 ? "the first row of logits differs: other weights, another prompt or another "
+                   "template"
+                 : "the rows of logits differ from here on: an edited output, or other weights")
+          : "the rows agree in their first bytes, the digest over them does not: an edited record";
   describe_position(engine, recorded, *result, row.value_or(0), verdict);
 }
 

@@ -25,7 +25,8 @@ void Engines::hash_all() {
   }
 }
 
-Result<std::shared_ptr<local_engine::Engine>> Engines::with_weights(const std::string& weights_sha256) {
+Result<std::shared_ptr<local_engine::Engine>> Engines::with_weights(
+    const std::string& weights_sha256) {
   hash_all();
   for (Place& place : places_) {
     if (place.weights_sha256 != weights_sha256) continue;
@@ -42,7 +43,8 @@ Result<std::shared_ptr<local_engine::Engine>> Engines::with_weights(const std::s
              (place.weights_sha256.empty() ? place.problem : place.weights_sha256.substr(0, 16));
   }
   return Error{Errc::not_found, "no model with weights " + weights_sha256.substr(0, 16),
-               tried.empty() ? "no model is known" : tried, "name its folder with --engine NAME=PATH"};
+               tried.empty() ? "no model is known" : tried,
+               "name its folder with --engine NAME=PATH"};
 }
 
 bool Engines::name_has_other_weights(const std::string& name, const std::string& weights_sha256) {

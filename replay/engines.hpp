@@ -24,10 +24,12 @@ class Engines {
 
   /// The engine with these weights. `not_found`: no place has them; the text names the places and what they
   /// hold. Other errors are of the place that has them but does not load.
-  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> with_weights(const std::string& weights_sha256);
+  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> with_weights(
+      const std::string& weights_sha256);
 
   /// True if a place has this name but other weights: the model was changed since.
-  [[nodiscard]] bool name_has_other_weights(const std::string& name, const std::string& weights_sha256);
+  [[nodiscard]] bool name_has_other_weights(const std::string& name,
+                                            const std::string& weights_sha256);
 
  private:
   struct Place {

@@ -7,7 +7,9 @@ namespace verbatim::replay {
 
 namespace {
 
-Error malformed(const std::string& what) { return {Errc::invalid_input, what, "response.tokens", ""}; }
+Error malformed(const std::string& what) {
+  return {Errc::invalid_input, what, "response.tokens", ""};
+}
 
 /// A number that the record holds as a decimal string. `fallback` when the member is absent.
 template <class Number>
@@ -30,7 +32,8 @@ Result<std::vector<local_engine::TokenId>> ids_at(const Json& choice, const char
   std::vector<local_engine::TokenId> ids;
   ids.reserve(found->size());
   for (const Json& id : *found) {
-    if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<local_engine::TokenId>::max()) {
+    if (!id.is_number_integer() || id < 0 ||
+        id > std::numeric_limits<local_engine::TokenId>::max()) {
       return malformed(std::string(name) + " holds something that is no token id");
     }
     ids.push_back(id.get<local_engine::TokenId>());
@@ -47,9 +50,9 @@ Result<local_engine::SamplingParams> sampling_of(const Json& json) {
     return {};
   };
   for (const Result<void>& done :
-       {read(params.temperature, "temperature"), read(params.seed, "seed"), read(params.choice, "choice"),
-        read(params.top_k, "top_k"), read(params.top_p, "top_p"), read(params.min_p, "min_p"),
-        read(params.repetition_penalty, "repetition_penalty"),
+       {read(params.temperature, "temperature"), read(params.seed, "seed"),
+        read(params.choice, "choice"), read(params.top_k, "top_k"), read(params.top_p, "top_p"),
+        read(params.min_p, "min_p"), read(params.repetition_penalty, "repetition_penalty"),
         read(params.frequency_penalty, "frequency_penalty"),
         read(params.presence_penalty, "presence_penalty")}) {
     if (!done) return done.error();
@@ -88,7 +91,8 @@ Result<RecordedChoice> choice_of(const Json& json) {
   choice.request.sampling = *sampling;
   choice.request.tokens_max = static_cast<std::uint32_t>(choice.output_ids.size());
   const auto ignore_eos = json.find("ignore_eos");
-  choice.request.ignore_eos = ignore_eos != json.end() && ignore_eos->is_boolean() && ignore_eos->get<bool>();
+  choice.request.ignore_eos =
+      ignore_eos != json.end() && ignore_eos->is_boolean() && ignore_eos->get<bool>();
   choice.finish = text_at(json, {"finish"});
   return choice;
 }
@@ -117,7 +121,8 @@ Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id) {
     if (type == "response") response = std::move(leaf);
   }
   if (!request) {
-    return Error{Errc::not_found, "record " + id.str() + " is not an exchange", "", "see verbatim log list"};
+    return Error{Errc::not_found, "record " + id.str() + " is not an exchange", "",
+                 "see verbatim log list"};
   }
   return RecordedLeaves{std::move(*request), std::move(response)};
 }

@@ -12,9 +12,9 @@ namespace verbatim::replay {
 
 /// One choice of an answer that the local engine gave: schema/leaf.md, `response.tokens`.
 struct RecordedChoice {
-  local_engine::GenerationRequest request;         ///< prompt ids, sampling, ignore_eos
-  std::vector<local_engine::TokenId> output_ids;   ///< the end-of-sequence token included
-  std::vector<std::string> row_digest8;            ///< 16 hexadecimal digits each; as many as output ids
+  local_engine::GenerationRequest request;        ///< prompt ids, sampling, ignore_eos
+  std::vector<local_engine::TokenId> output_ids;  ///< the end-of-sequence token included
+  std::vector<std::string> row_digest8;  ///< 16 hexadecimal digits each; as many as output ids
   std::string finish;
 };
 

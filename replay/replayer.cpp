@@ -22,10 +22,15 @@ bool verdict_of_content_error(const Error& error, Verdict& verdict) {
       verdict.reason = "erased";
       verdict.detail = error.message();
       return true;
-    case Errc::not_found: cannot(verdict, "no_tokens", error.message()); return true;
+    case Errc::not_found:
+      cannot(verdict, "no_tokens", error.message());
+      return true;
     case Errc::tampered:
-    case Errc::invalid_input: cannot(verdict, "malformed_record", error.message()); return true;
-    default: return false;
+    case Errc::invalid_input:
+      cannot(verdict, "malformed_record", error.message());
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -44,20 +49,26 @@ std::vector<std::string> recorded_digests(const Json& response, std::size_t choi
 /// The worse of two verdicts on choices of one record stands for the record.
 int badness(VerdictKind kind) {
   switch (kind) {
-    case VerdictKind::bitwise: return 0;
-    case VerdictKind::token_exact: return 1;
-    case VerdictKind::within_margin: return 2;
-    case VerdictKind::not_replayable: return 3;
-    case VerdictKind::erased: return 4;
-    case VerdictKind::diverged: return 5;
+    case VerdictKind::bitwise:
+      return 0;
+    case VerdictKind::token_exact:
+      return 1;
+    case VerdictKind::within_margin:
+      return 2;
+    case VerdictKind::not_replayable:
+      return 3;
+    case VerdictKind::erased:
+      return 4;
+    case VerdictKind::diverged:
+      return 5;
   }
   return 5;
 }
 
 }  // namespace
 
-Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const Uuid& id, Method method,
-                              const Clock& clock) {
+Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const Uuid& id,
+                              Method method, const Clock& clock) {
   // 1. The record's own leaves.
   auto leaves = read_leaves(reader, id);
   if (!leaves) return leaves.error();
@@ -76,7 +87,8 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
     const auto origin = parse_uuid(text_at(leaves->response->json, {"origin"}));
     if (!origin) return cannot(verdict, "malformed_record", "the hit names no origin");
     auto found = read_leaves(reader, *origin);
-    if (!found || !found->response) return cannot(verdict, "malformed_record", "the hit's origin is not in the log");
+    if (!found || !found->response)
+      return cannot(verdict, "malformed_record", "the hit's origin is not in the log");
     verdict.origin = *origin;
     source = std::move(*found);
   } else if (status != "complete") {
@@ -87,7 +99,8 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
   const Json& response = source.response->json;
   const std::string weights = text_at(response, {"engine", "weights_sha256"});
   if (weights.empty()) {
-    return cannot(verdict, "remote", "a remote provider answered, and its weights are not known here");
+    return cannot(verdict, "remote",
+                  "a remote provider answered, and its weights are not known here");
   }
   const std::string profile = text_at(response, {"engine", "numerics_profile"});
 
@@ -104,11 +117,14 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
   const auto engine = engines.with_weights(weights);
   if (!engine) {
     const bool changed = engines.name_has_other_weights(verdict.model, weights);
-    return cannot(verdict, changed ? "weights_differ" : "weights_missing", engine.error().message());
+    return cannot(verdict, changed ? "weights_differ" : "weights_missing",
+                  engine.error().message());
   }
-  verdict.engine = ReplayEngine{(*engine)->profile(), (*engine)->backend(), local_engine::build_id(), weights};
+  verdict.engine =
+      ReplayEngine{(*engine)->profile(), (*engine)->backend(), local_engine::build_id(), weights};
   if (profile != (*engine)->profile()) {
-    return cannot(verdict, "profile_differs", "recorded under " + profile + ", replayed under " + (*engine)->profile());
+    return cannot(verdict, "profile_differs",
+                  "recorded under " + profile + ", replayed under " + (*engine)->profile());
   }
 
   // 6. Every choice against the engine; the worst stands for the record.

@@ -44,8 +44,8 @@ Result<std::vector<Uuid>> select(audit::LogReader& reader, const Selection& sele
   if (!checkpoint) return checkpoint.error();
   const auto rank = [&](const Uuid& id) {
     static constexpr char kDomain[] = "verbatim/sample/v1";  // the terminating NUL is part of it
-    return sha256({Bytes(reinterpret_cast<const std::uint8_t*>(kDomain), sizeof kDomain), as_bytes(*checkpoint),
-                   Bytes(id.bytes)});
+    return sha256({Bytes(reinterpret_cast<const std::uint8_t*>(kDomain), sizeof kDomain),
+                   as_bytes(*checkpoint), Bytes(id.bytes)});
   };
   std::vector<std::pair<Digest, Uuid>> ranked;
   for (const Uuid& id : *ids) ranked.emplace_back(rank(id), id);

@@ -18,6 +18,7 @@ struct Selection {
 ///
 /// A sample is drawn by the smallest SHA-256("verbatim/sample/v1" || 0x00 || checkpoint || record id): uniform, the
 /// same for everyone who has the checkpoint, and not at the choice of who runs it.
-[[nodiscard]] Result<std::vector<Uuid>> select(audit::LogReader& reader, const Selection& selection);
+[[nodiscard]] Result<std::vector<Uuid>> select(audit::LogReader& reader,
+                                               const Selection& selection);
 
 }  // namespace verbatim::replay

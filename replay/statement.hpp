@@ -16,7 +16,8 @@ namespace verbatim::replay {
 [[nodiscard]] Result<std::string> statement(audit::LogReader& reader, const Verdict& verdict);
 
 /// The statement signed by the log's key, as a Sigstore bundle. `storage_failed` when the key cannot be read.
-[[nodiscard]] Result<std::string> signed_statement(audit::LogReader& reader, const std::filesystem::path& data_dir,
+[[nodiscard]] Result<std::string> signed_statement(audit::LogReader& reader,
+                                                   const std::filesystem::path& data_dir,
                                                    const Verdict& verdict);
 
 }  // namespace verbatim::replay

@@ -7,12 +7,18 @@ namespace verbatim::replay {
 
 std::string_view verdict_name(VerdictKind kind) {
   switch (kind) {
-    case VerdictKind::bitwise: return "BITWISE";
-    case VerdictKind::token_exact: return "TOKEN_EXACT";
-    case VerdictKind::within_margin: return "WITHIN_MARGIN";
-    case VerdictKind::diverged: return "DIVERGED";
-    case VerdictKind::not_replayable: return "NOT_REPLAYABLE";
-    case VerdictKind::erased: return "ERASED";
+    case VerdictKind::bitwise:
+      return "BITWISE";
+    case VerdictKind::token_exact:
+      return "TOKEN_EXACT";
+    case VerdictKind::within_margin:
+      return "WITHIN_MARGIN";
+    case VerdictKind::diverged:
+      return "DIVERGED";
+    case VerdictKind::not_replayable:
+      return "NOT_REPLAYABLE";
+    case VerdictKind::erased:
+      return "ERASED";
   }
   return "NOT_REPLAYABLE";
 }

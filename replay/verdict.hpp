@@ -40,16 +40,16 @@ struct Verdict {
   /// `range` (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length` (DIVERGED).
   std::string reason, detail;
 
-  std::size_t choice = 0;                   ///< of which the position speaks
-  std::optional<std::size_t> position;      ///< output token (or row) where they differ first
-  std::optional<std::size_t> character;     ///< byte offset of that token in the recorded text
-  std::optional<float> margin, deficit;     ///< in logit units, at that position
+  std::size_t choice = 0;                ///< of which the position speaks
+  std::optional<std::size_t> position;   ///< output token (or row) where they differ first
+  std::optional<std::size_t> character;  ///< byte offset of that token in the recorded text
+  std::optional<float> margin, deficit;  ///< in logit units, at that position
   std::optional<local_engine::TokenId> expected, got;  ///< recorded token, engine's choice
-  std::optional<Uuid> origin;               ///< for a cache hit: the record that was replayed
+  std::optional<Uuid> origin;  ///< for a cache hit: the record that was replayed
 
-  std::string method;                       ///< "score" or "decode"
+  std::string method;  ///< "score" or "decode"
   std::optional<ReplayEngine> engine;
-  std::size_t tokens = 0;                   ///< output tokens compared
+  std::size_t tokens = 0;  ///< output tokens compared
   double seconds = 0;
 };
 

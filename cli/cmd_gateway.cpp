@@ -1,0 +1,207 @@
+// verbatim gateway: the service.
+
+#include "audit/log.hpp"
+#include "cli/command.hpp"
+#include "cli/model_places.hpp"
+#include "gateway/config.hpp"
+#include "gateway/server.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+namespace verbatim::cli {
+
+namespace {
+
+struct GatewayFlags {
+  std::string listen, admin, mode;
+  std::vector<std::string> upstreams, models;
+  bool check = false;
+};
+
+Result<audit::DurabilityMode> mode_of(const std::string& name) {
+  for (const auto mode : {audit::DurabilityMode::strict, audit::DurabilityMode::overlap,
+                          audit::DurabilityMode::relaxed}) {
+    if (name == gateway::mode_name(mode)) return mode;
+  }
+  return Error{Errc::invalid_input, "unknown mode '" + name + "'", "--mode",
+               "use strict, overlap or relaxed"};
+}
+
+/// The configuration file, with what the command line says put over it.
+Result<gateway::GatewayConfig> effective_config(const Context& context, const GatewayFlags& flags) {
+  gateway::GatewayConfig config;
+  if (!context.config.empty()) {
+    const auto text = read_input(context.config);
+    if (!text) return text.error();
+    auto parsed = gateway::parse_config(*text, context.config);
+    if (!parsed) return parsed.error();
+    config = std::move(*parsed);
+  }
+  if (!flags.listen.empty()) {
+    const auto address = gateway::parse_host_port(flags.listen);
+    if (!address) return address.error();
+    config.listen = *address;
+  }
+  if (!flags.admin.empty()) {
+    const auto address = gateway::parse_host_port(flags.admin);
+    if (!address) return address.error();
+    config.admin = *address;
+  }
+  if (!flags.mode.empty()) {
+    const auto mode = mode_of(flags.mode);
+    if (!mode) return mode.error();
+    config.mode = *mode;
+  }
+  for (const std::string& text : flags.upstreams) {
+    auto upstream = gateway::parse_upstream(text);
+    if (!upstream) return upstream.error();
+    config.upstreams.push_back(std::move(*upstream));
+  }
+  for (const std::string& text : flags.models) {
+    auto model = gateway::parse_model(text);
+    if (!model) return model.error();
+    config.models.push_back(std::move(*model));
+  }
+  if (config.upstreams.empty() && config.models.empty()) {
+    const auto demo = demo_model_path();
+    if (!demo) return demo.error();
+    config.models.push_back({"demo", *demo});
+  }
+  return config;
+}
+
+/// SIGTERM and SIGINT drain; a second one ends at once. Blocks both in every thread made after it, and waits
+/// for them on a thread of its own, so that nothing runs in a signal handler.
+class DrainOnSignal {
+ public:
+  DrainOnSignal() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGUSR2);  // our own way to end the wait
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    // A peer that goes away is a value of write(), never a signal.
+    ::signal(SIGPIPE, SIG_IGN);
+  }
+  ~DrainOnSignal() {
+    if (!waiter_.joinable()) return;
+    done_ = true;
+    pthread_kill(waiter_.native_handle(), SIGUSR2);
+    waiter_.join();
+  }
+  DrainOnSignal(const DrainOnSignal&) = delete;
+  DrainOnSignal& operator=(const DrainOnSignal&) = delete;
+
+  void start(gateway::Server& server) {
+    waiter_ = std::thread([this, &server] {
+      bool draining = false;
+      for (;;) {
+        int number = 0;
+        if (sigwait(&signals_, &number) != 0 || done_) return;
+        if (number == SIGUSR2) continue;  // somebody else's
+        if (draining)
+          _exit(128 + number);  // asked twice: as if killed, and recovery closes what is open
+        draining = true;
+        std::cerr << "verbatim: draining; a second signal ends at once\n";
+        server.begin_drain();
+      }
+    });
+  }
+
+ private:
+  sigset_t signals_{};
+  std::atomic<bool> done_ = false;
+  std::thread waiter_;
+};
+
+/// Thousands of streams need as many descriptors as the system lets us have.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  // Bodies and keys are in memory: a core file would hold them.
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+}
+
+void announce(const Context& context, const gateway::Server& server, bool admin) {
+  const std::string url = "http://" + server.address().str();
+  if (context.json) {
+    OrderedJson line = {{"listening", url}};
+    if (admin) line["admin"] = "http://" + server.admin_address().str();
+    line["data"] = context.data;
+    print_json(line);
+  } else {
+    std::cout << "listening on " << url << std::endl;
+  }
+  if (admin)
+    std::cerr << "verbatim: health and metrics on http://" << server.admin_address().str() << '\n';
+}
+
+int run_gateway(const Context& context, const GatewayFlags& flags) {
+  const auto config = effective_config(context, flags);
+  if (!config) return fail(config.error());
+  if (flags.check) {
+    std::cout << gateway::describe_config(*config) << '\n';
+    return kDone;
+  }
+  raise_descriptor_limit();
+  DrainOnSignal drain;  // before any thread is made
+
+  auto models = gateway::load_models(*config);
+  if (!models) return fail(models.error());
+  static const SystemClock clock;
+  audit::LogOptions options;
+  options.data_dir = context.data;
+  options.mode = config->mode;
+  auto log = audit::Log::open(options, clock);
+  if (!log) return fail(log.error());
+
+  std::vector<replay::ModelPlace> places;
+  for (const auto& model : config->models) places.push_back({model.name, model.path});
+  write_model_places(context.data, places);
+
+  auto server = gateway::Server::start(*config, clock, **log, std::move(*models));
+  if (!server) return fail(server.error());
+  announce(context, **server, config->admin_enabled);
+  drain.start(**server);
+  (*server)->run();
+  const bool healthy = (*log)->healthy();
+  server->reset();
+  log->reset();
+  if (!healthy) {
+    return fail(Error{Errc::storage_failed, "the log could not be written at the end", context.data,
+                      "run verbatim verify"});
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_gateway(CLI::App& app, Context& context) {
+  auto flags = std::make_shared<GatewayFlags>();
+  CLI::App* command = app.add_subcommand("gateway", "serve clients, record every exchange");
+  command->add_option("--listen", flags->listen,
+                      "HOST:PORT; port 0 picks a free one (default 127.0.0.1:8080)");
+  command->add_option("--admin", flags->admin,
+                      "HOST:PORT of health and metrics (default: loopback, a free port)");
+  command->add_option("--upstream", flags->upstreams,
+                      "NAME=URL of a provider, with or without /v1");
+  command->add_option("--model", flags->models, "NAME=PATH of a model to serve here");
+  command->add_option("--mode", flags->mode, "strict, overlap or relaxed");
+  command->add_flag("--check", flags->check, "check the configuration, print it, and end");
+  add_common(*command, context,
+             "verbatim gateway --listen 127.0.0.1:8080 --upstream openai=https://api.openai.com");
+  command->callback([&context, flags] { context.exit_code = run_gateway(context, *flags); });
+}
+
+}  // namespace verbatim::cli

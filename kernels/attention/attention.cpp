@@ -10,7 +10,7 @@ namespace verbatim::kernels {
 
 namespace {
 
-using detail::kQueriesTogether;
+using detail::kQueriesMax;
 using detail::Query;
 using detail::QueryGroup;
 
@@ -27,8 +27,8 @@ std::vector<Task> tasks_of(std::span<const AttentionRow> rows, std::size_t group
     std::size_t end = begin + 1;
     while (end < rows.size() && rows[end].pages == rows[begin].pages) ++end;
     const std::size_t queries = (end - begin) * group;
-    for (std::size_t at = 0; at < queries; at += kQueriesTogether) {
-      tasks.push_back({begin, at, std::min(kQueriesTogether, queries - at)});
+    for (std::size_t at = 0; at < queries; at += kQueriesMax) {
+      tasks.push_back({begin, at, std::min(kQueriesMax, queries - at)});
     }
     begin = end;
   }
@@ -70,7 +70,7 @@ void attention(Backend backend, const AttentionShape& shape, std::span<Attention
     for (std::size_t i = begin; i < end; ++i) {
       const Task& task = tasks[i / shape.kv_heads];
       const std::size_t kv_head = i % shape.kv_heads;
-      Query queries[kQueriesTogether];
+      Query queries[kQueriesMax];
       for (std::size_t j = 0; j < task.count; ++j) {
         const AttentionRow& row = rows[task.first_row + (task.first + j) / per_kv_head];
         const std::size_t head = kv_head * per_kv_head + (task.first + j) % per_kv_head;

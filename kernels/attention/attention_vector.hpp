@@ -18,19 +18,24 @@ constexpr std::size_t side_by_side(std::size_t queries) {
   return queries == 1 ? 8 : (queries == 2 || V::kRegisters == 32) ? 4 : 2;
 }
 
+/// Queries [first, first + queries) of a group, over one page.
 template <class V, std::size_t queries>
 struct AttentionTile {
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
   // `e` stays uninitialised: scores() writes what is read.
-  [[gnu::always_inline]] explicit AttentionTile(const QueryGroup& queries_of_page)
-      : group(queries_of_page) {}
+  [[gnu::always_inline]] AttentionTile(const QueryGroup& whole, std::size_t first)
+      : group(whole),
+        query(whole.queries + first),
+        dim(whole.shape->head_dim),
+        o(whole.scratch + first * dim),
+        o_b(whole.scratch + kQueriesMax * dim) {}
 
   const QueryGroup& group;
-  std::size_t dim = group.shape->head_dim;
-  float* o = group.scratch;                             // (queries, dim)
-  float* o_b = group.scratch + kQueriesTogether * dim;  // (queries, dim)
-  float m[queries], l[queries];
+  Query* query;
+  std::size_t dim;
+  float* o;                              // (queries, dim): the result so far, unnormalised
+  float* o_b;                            // (queries, dim): this page's
   alignas(64) float e[queries][kBlock];  // scores, then their exponentials
 
   /// dot(q, k_j) for `vectors` vectors of slots from j, all queries. Lanes of slots not stored hold anything.
@@ -47,7 +52,7 @@ struct AttentionTile {
         for (std::size_t x = 0; x < vectors; ++x)
           key[x] = V::load(k + i * kBlock + j + x * V::kLanes);
         for (std::size_t q = 0; q < queries; ++q) {
-          const auto value = V::set1(group.queries[q].q[i]);
+          const auto value = V::set1(query[q].q[i]);
           for (std::size_t x = 0; x < vectors; ++x) s[q][x] = V::fma(value, key[x], s[q][x]);
         }
       }
@@ -165,12 +170,13 @@ struct AttentionTile {
   }
 
   void merge(std::size_t q, float m_b, float l_b) {
-    const float m_new = m[q] > m_b ? m[q] : m_b;
-    const float a = exp_f32(m[q] - m_new);
+    Query& own = query[q];
+    const float m_new = own.m > m_b ? own.m : m_b;
+    const float a = exp_f32(own.m - m_new);
     const float c = exp_f32(m_b - m_new);
-    l[q] = __builtin_fmaf(l[q], a, l_b * c);
-    m[q] = m_new;
-    if (m_new == kInfinity || m_new == -kInfinity) group.queries[q].range = true;
+    own.l = __builtin_fmaf(own.l, a, l_b * c);
+    own.m = m_new;
+    if (m_new == kInfinity || m_new == -kInfinity) own.range = true;
     const auto wide_a = V::set1(a), wide_c = V::set1(c);
     float* to = o + q * dim;
     const float* from = o_b + q * dim;
@@ -191,7 +197,7 @@ struct AttentionTile {
     Slots all{kBlock, 0}, common{0, kBlock};
     bool every = true;
     for (std::size_t q = 0; q < queries; ++q) {
-      slots[q] = allowed_slots(group.queries[q].position, group.shape->window, page);
+      slots[q] = allowed_slots(query[q].position, group.shape->window, page);
       if (slots[q].empty()) {
         every = false;
         continue;
@@ -226,38 +232,51 @@ struct AttentionTile {
       if (!slots[q].empty()) merge(q, m_b[q], l_b[q]);
     }
   }
-
-  [[gnu::noinline]] void run() {
-    std::size_t first = group.queries[0].position, last = first;
-    for (std::size_t q = 0; q < queries; ++q) {
-      m[q] = -kInfinity;
-      l[q] = 0;
-      const std::size_t position = group.queries[q].position;
-      first = position < first ? position : first;
-      last = position > last ? position : last;
-    }
-    for (std::size_t i = 0; i < queries * dim; ++i) o[i] = 0;
-    const std::size_t window = group.shape->window;
-    const std::size_t begin = window != 0 && first >= window ? first - window + 1 : 0;
-    for (std::size_t page = begin / kBlock; page <= last / kBlock; ++page) block(page);
-    for (std::size_t q = 0; q < queries; ++q) {
-      for (std::size_t i = 0; i < dim; ++i) group.queries[q].out[i] = o[q * dim + i] / l[q];
-    }
-  }
 };
+
+template <class V, std::size_t queries>
+[[gnu::noinline]] void attend_page(const QueryGroup& group, std::size_t first, std::size_t page) {
+  AttentionTile<V, queries>(group, first).block(page);
+}
+
+template <class V>
+[[gnu::always_inline]] static inline void attend_tile(const QueryGroup& group, std::size_t first,
+                                                      std::size_t page) {
+  static_assert(kQueriesTogether == 4);
+  switch (group.count - first) {
+    case 1:
+      return attend_page<V, 1>(group, first, page);
+    case 2:
+      return attend_page<V, 2>(group, first, page);
+    case 3:
+      return attend_page<V, 3>(group, first, page);
+    default:
+      return attend_page<V, 4>(group, first, page);
+  }
+}
 
 template <class V>
 [[gnu::always_inline]] static inline void attention_vector(const QueryGroup& group) {
-  static_assert(kQueriesTogether == 4);
-  switch (group.count) {
-    case 1:
-      return AttentionTile<V, 1>(group).run();
-    case 2:
-      return AttentionTile<V, 2>(group).run();
-    case 3:
-      return AttentionTile<V, 3>(group).run();
-    default:
-      return AttentionTile<V, 4>(group).run();
+  const std::size_t dim = group.shape->head_dim;
+  std::size_t begin = group.queries[0].position, end = begin;
+  for (std::size_t q = 0; q < group.count; ++q) {
+    Query& query = group.queries[q];
+    query.m = -std::numeric_limits<float>::infinity();
+    query.l = 0;
+    begin = query.position < begin ? query.position : begin;
+    end = query.position > end ? query.position : end;
+  }
+  for (std::size_t i = 0; i < group.count * dim; ++i) group.scratch[i] = 0;
+  const std::size_t window = group.shape->window;
+  begin = window != 0 && begin >= window ? begin - window + 1 : 0;
+  for (std::size_t page = begin / kBlock; page <= end / kBlock; ++page) {
+    for (std::size_t first = 0; first < group.count; first += kQueriesTogether) {
+      attend_tile<V>(group, first, page);
+    }
+  }
+  for (std::size_t q = 0; q < group.count; ++q) {
+    const Query& query = group.queries[q];
+    for (std::size_t i = 0; i < dim; ++i) query.out[i] = group.scratch[q * dim + i] / query.l;
   }
 }
 

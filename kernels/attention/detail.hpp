@@ -1,5 +1,5 @@
 #pragma once
-// What attention.cpp hands to one backend: a few queries that read the same keys and values.
+// What attention.cpp hands to one backend: queries that read the same keys and values.
 
 #include "kernels/attention/attention.hpp"
 
@@ -7,13 +7,16 @@
 
 namespace verbatim::kernels::detail {
 
+/// Queries whose registers a backend fills together, and those that pass over a page while it is in the cache.
 inline constexpr std::size_t kQueriesTogether = 4;
+inline constexpr std::size_t kQueriesMax = 64;
 
 struct Query {
   const float* q = nullptr;  // (head_dim)
   float* out = nullptr;      // (head_dim)
   std::size_t position = 0;
   bool range = false;  // set by the backend: a maximum was infinite
+  float m = 0, l = 0;  // of the blocks so far: the backend's
 };
 
 /// Allowed positions of one page, as slots [begin, end).
@@ -37,11 +40,11 @@ struct QueryGroup {
   const KvPage* pages;
   std::size_t kv_head;
   Query* queries;
-  std::size_t count;  // 1 to kQueriesTogether
+  std::size_t count;  // 1 to kQueriesMax
   float* scratch;     // scratch_floats()
 };
 [[nodiscard]] constexpr std::size_t scratch_floats(std::size_t head_dim) {
-  return 2 * kQueriesTogether * head_dim;
+  return (kQueriesMax + kQueriesTogether) * head_dim;
 }
 
 void attention_scalar(const QueryGroup& group);

@@ -19,13 +19,32 @@ PhiloxCounter philox4x32_10(PhiloxCounter c, PhiloxKey key) {
   return c;
 }
 
-float gumbel_noise(std::uint64_t seed, std::uint32_t position, std::uint32_t token,
-                   std::uint32_t choice) {
+namespace {
+
+/// An odd number of 24 bits, times 2^-24: exact, and never 0 or 1.
+float uniform(std::uint64_t seed, std::uint32_t position, std::uint32_t token,
+              std::uint32_t choice) {
   const PhiloxKey key{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   const std::uint32_t r0 = philox4x32_10({position, token, choice, 0}, key)[0];
-  // An odd number of 24 bits, times 2^-24: exact, and never 0 or 1.
-  const float u = static_cast<float>(2 * (r0 >> 9) + 1) * 0x1p-24f;
-  return -log_f32(-log_f32(u));
+  return static_cast<float>(2 * (r0 >> 9) + 1) * 0x1p-24f;
+}
+
+}  // namespace
+
+float gumbel_noise(std::uint64_t seed, std::uint32_t position, std::uint32_t token,
+                   std::uint32_t choice) {
+  return -log_f32(-log_f32(uniform(seed, position, token, choice)));
+}
+
+void gumbel_noise(Backend backend, std::uint64_t seed, std::uint32_t position,
+                  const std::int32_t* tokens, std::size_t count, std::uint32_t choice, float* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = uniform(seed, position, static_cast<std::uint32_t>(tokens[i]), choice);
+  }
+  for (int twice = 0; twice < 2; ++twice) {
+    log_f32(backend, out, count, out);
+    for (std::size_t i = 0; i < count; ++i) out[i] = -out[i];
+  }
 }
 
 }  // namespace verbatim::kernels

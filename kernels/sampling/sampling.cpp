@@ -124,20 +124,64 @@ TokenChoice greedy(Backend backend, const std::vector<float>& x, std::int32_t gi
   return choice;
 }
 
-TokenChoice sampled(const std::vector<Candidate>& all, const SamplerParams& params,
-                    float temperature, std::int32_t given) {
-  Best best;
-  float given_score = -kInfinity;
-  for (const Candidate& c : all) {
-    const float noise =
-        gumbel_noise(params.seed, params.position, static_cast<std::uint32_t>(c.id), params.choice);
-    const float score = c.x + noise;
-    best.add(c.id, score);
-    if (c.id == given) given_score = score;
+/// Scores candidates in batches. One whose value with the largest possible noise stays below the runner-up so far is
+/// skipped: rounding is monotonic, so its score cannot be above.
+class Scorer {
+ public:
+  Scorer(Backend backend, const SamplerParams& params, std::int32_t given)
+      : backend_(backend), params_(params), given_(given) {}
+
+  void add(const Candidate& c) {
+    const bool hopeless = best_.top().second >= 0 && c.x + kNoiseMax < best_.top().second_value;
+    if (hopeless && c.id != given_) return;
+    ids_[count_] = c.id;
+    values_[count_++] = c.x;
+    if (count_ == kBatch) flush();
   }
-  const Top2& top = best.top();
+
+  void flush() {
+    float noise[kBatch];
+    gumbel_noise(backend_, params_.seed, params_.position, ids_, count_, params_.choice, noise);
+    for (std::size_t i = 0; i < count_; ++i) {
+      const float score = values_[i] + noise[i];
+      best_.add(ids_[i], score);
+      if (ids_[i] == given_) given_score_ = score;
+    }
+    count_ = 0;
+  }
+
+  [[nodiscard]] const Top2& top() const { return best_.top(); }
+  [[nodiscard]] float given_score() const { return given_score_; }
+
+ private:
+  static constexpr std::size_t kBatch = 256;
+  static constexpr float kNoiseMax = 16.64f;  // above -log(-log(1 - 2^-24))
+
+  Backend backend_;
+  const SamplerParams& params_;
+  std::int32_t given_;
+  float given_score_ = -kInfinity;
+  Best best_;
+  std::int32_t ids_[kBatch];
+  float values_[kBatch];
+  std::size_t count_ = 0;
+};
+
+TokenChoice sampled(Backend backend, const std::vector<Candidate>& all, const SamplerParams& params,
+                    float temperature, std::int32_t given) {
+  // The highest first, so that there is soon something to skip the others by. Scoring one twice would make it its own
+  // runner-up.
+  std::size_t highest = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) highest = all[i].x > all[highest].x ? i : highest;
+  Scorer scorer(backend, params, given);
+  scorer.add(all[highest]);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i != highest) scorer.add(all[i]);
+  }
+  scorer.flush();
+  const Top2& top = scorer.top();
   TokenChoice choice{top.best, top.second, top.margin() * temperature, 0};
-  if (given >= 0) choice.deficit = (top.best_value - given_score) * temperature;
+  if (given >= 0) choice.deficit = (top.best_value - scorer.given_score()) * temperature;
   return choice;
 }
 
@@ -161,7 +205,7 @@ TokenChoice choose_token(Backend backend, std::span<const float> logits,
   if (need_min_p || need_top_p) exponentials(backend, all);
   if (need_min_p) keep_min_p(all, params.min_p);
   if (need_top_p) keep_top_p(all, params.top_p);
-  return sampled(all, params, temperature, given);
+  return sampled(backend, all, params, temperature, given);
 }
 
 }  // namespace verbatim::kernels

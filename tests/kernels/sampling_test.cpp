@@ -55,6 +55,19 @@ TEST(Gumbel, EveryPartOfTheCounterAndKeyMatters) {
   EXPECT_NE(g, gumbel_noise(1, 2, 3, 5));
 }
 
+TEST(Gumbel, ManyTokensAtOnceGetTheNoiseOfEachAlone) {
+  std::vector<std::int32_t> tokens(300);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(7 * i * i);
+  for (const Backend backend : supported_backends()) {
+    std::vector<float> noise(tokens.size());
+    gumbel_noise(backend, 5, 6, tokens.data(), tokens.size(), 1, noise.data());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      EXPECT_TRUE(
+          same_bits(noise[i], gumbel_noise(5, 6, static_cast<std::uint32_t>(tokens[i]), 1)));
+    }
+  }
+}
+
 /// Section 7 written slowly: whole sorts, maps, no pruning. Returns (id, runner-up, scores by id).
 struct Slow {
   std::int32_t id = -1, second = -1;
@@ -173,7 +186,7 @@ TEST(Sampling, EveryCombinationOfFiltersAgreesWithTheSlowText) {
     for (const std::uint32_t top_k : {0u, 1u, 5u, 1000u}) {
       for (const double min_p : {0.0, 0.05, 1.0}) {
         for (const double top_p : {1.0, 0.95, 0.4, 0.0}) {
-          for (const std::size_t count : {1, 2, 20, 300}) {
+          for (const std::size_t count : {1, 2, 20, 1500}) {
             SamplerParams params;
             params.temperature = temperature;
             params.top_k = top_k;

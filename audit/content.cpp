@@ -33,11 +33,13 @@ Digest commitment(const Salt& salt, Bytes bytes) {
 }
 
 bool is_field_name(std::string_view field) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
-  };
-  return !field.empty() && field.size() <= 64 && field[0] >= 'a' && field[0] <= 'z' &&
-         std::all_of(field.begin(), field.end(), plain) && !field.ends_with(".salt");
+  bool word = false;  // the last character belongs to a word
+  for (const char c : field) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    if (!plain && !(c == '.' && word)) return false;
+    word = plain;
+  }
+  return word && field.size() <= 64 && !field.ends_with(".salt");
 }
 
 Packer::Packer() : context_(ZSTD_createCCtx(), ZSTD_freeCCtx) {
@@ -98,11 +100,12 @@ Result<UnsealedContent> unseal_content(Aead& aead, const SymmetricKey& key, std:
   } else {
     content.bytes = std::move(*text);
   }
-  if (content.bytes.size() != reference.bytes ||
-      commitment(content.salt, as_bytes(content.bytes)) != reference.commitment) {
-    return wrong("the content does not match its commitment", index, reference.field);
-  }
   return content;
+}
+
+bool matches(const ContentReference& reference, const UnsealedContent& content) {
+  return content.bytes.size() == reference.bytes &&
+         commitment(content.salt, as_bytes(content.bytes)) == reference.commitment;
 }
 
 std::string dek_purpose(std::uint64_t index) { return "verbatim/dek/v1/" + std::to_string(index); }

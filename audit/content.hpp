@@ -30,8 +30,8 @@ inline constexpr std::uint64_t kContentBytesMax = 512u << 20;
 
 [[nodiscard]] Digest commitment(const Salt& salt, Bytes bytes);
 
-/// True for what may name a content: `[a-z0-9_.-]`, 1 to 64 of them, beginning with a letter, not ending in
-/// ".salt" (bundles use that name).
+/// True for what may name a content: words of `[a-z0-9_]` with dots between, 1 to 64 bytes, the last word not "salt"
+/// (bundles use that name).
 [[nodiscard]] bool is_field_name(std::string_view field);
 
 /// A content, ready to be sealed.
@@ -69,12 +69,14 @@ struct UnsealedContent {
   std::string bytes;
 };
 
-/// Decrypts, decompresses (never more than the leaf says) and checks the commitment. `tampered` otherwise; what
-/// is said tells the cipher ("sealed"), the frame ("compressed") and the commitment apart.
+/// Decrypts and decompresses, never more than the leaf says. `tampered` if that fails; the commitment is not checked.
 [[nodiscard]] Result<UnsealedContent> unseal_content(Aead& aead, const SymmetricKey& key,
                                                      std::uint64_t index,
                                                      const ContentReference& reference, int codec,
                                                      Bytes sealed);
+
+/// True if the content is what the leaf committed to.
+[[nodiscard]] bool matches(const ContentReference& reference, const UnsealedContent& content);
 
 /// What the wrapped key of record `index` is bound to.
 [[nodiscard]] std::string dek_purpose(std::uint64_t index);

@@ -12,6 +12,7 @@ namespace {
 /// A file name as a URI, for the `immutable` parameter.
 std::string as_uri(const std::filesystem::path& path, bool immutable) {
   static constexpr char kHex[] = "0123456789ABCDEF";
+  if (path == ":memory:") return "file::memory:";
   std::string uri = "file:";
   for (const char c : std::filesystem::absolute(path).string()) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -147,6 +147,10 @@ Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t i
       if (!dek) return Error{Errc::tampered, "the record's key does not open", where, ""};
       auto opened = unseal_content(aead, *dek, index, *reference, row.codec, row.sealed);
       if (!opened) return opened.error();
+      if (!matches(*reference, *opened)) {
+        return Error{Errc::tampered, "the content is not what the leaf committed to", where,
+                     "verify the log"};
+      }
       return OpenedContent{reference->field, opened->salt, std::move(opened->bytes)};
     }();
     return false;
@@ -248,6 +252,44 @@ Result<std::vector<Digest>> LogReader::inclusion_proof(std::uint64_t index,
           ""};
     }
     return make_inclusion_proof(q.nodes(), index, tree_size);
+  });
+}
+
+Result<std::string> LogReader::tile(const TileName& name) {
+  return impl_->connection->read([&](Queries& q) -> Result<std::string> {
+    const auto count = q.leaf_count();
+    if (!count) return count.error();
+    const int level = 8 * name.level;
+    const bool there = name.level >= 0 && name.level < 8 && name.width >= 1 &&
+                       name.width <= kTileWidth && name.index <= *count / kTileWidth &&
+                       name.index * kTileWidth + name.width <= *count >> level;
+    if (!there) return no_leaf("there is no " + tile_path(name), impl_->folder);
+    std::string bytes;
+    for (std::uint64_t i = 0; i < name.width; ++i) {
+      const auto hash = q.node(level, name.index * kTileWidth + i);
+      if (!hash) return hash.error();
+      bytes += as_text(hash->view());
+    }
+    return bytes;
+  });
+}
+
+Result<std::string> LogReader::entries(std::uint64_t index, std::uint64_t width) {
+  return impl_->connection->read([&](Queries& q) -> Result<std::string> {
+    std::string bundle;
+    std::uint64_t found = 0;
+    const std::uint64_t from = index * kTileWidth;
+    const bool sane = index < 1ull << 40 && width >= 1 && width <= kTileWidth;
+    auto read = q.leaves(from, sane ? from + width : from, [&](const LeafRow& row) {
+      append_entry(bundle, as_text(row.bytes));
+      ++found;
+      return true;
+    });
+    if (!read) return read.error();
+    if (found != width) {
+      return no_leaf("there is no " + entries_path(index, width), impl_->folder);
+    }
+    return bundle;
   });
 }
 

@@ -2,6 +2,7 @@
 // The reading end of the log: any number, in any process, while it is written or not. Changes nothing.
 
 #include "audit/log.hpp"
+#include "audit/tiles.hpp"
 
 #include <memory>
 #include <optional>
@@ -65,6 +66,10 @@ class LogReader {
   /// RFC 6962 inclusion proof of a leaf in the tree of `tree_size` leaves.
   [[nodiscard]] Result<std::vector<Digest>> inclusion_proof(std::uint64_t index,
                                                             std::uint64_t tree_size);
+  /// The bytes of a tile (C2SP tlog-tiles): `width` hashes of 32 bytes. `not_found` beyond the tree.
+  [[nodiscard]] Result<std::string> tile(const TileName& name);
+  /// The bytes of an entry bundle of `width` leaves. `not_found` beyond the tree.
+  [[nodiscard]] Result<std::string> entries(std::uint64_t index, std::uint64_t width);
   /// A c2sp tlog-proof: leaf, proof and newest checkpoint in one text.
   [[nodiscard]] Result<std::string> receipt(std::uint64_t index);
 

@@ -2,7 +2,7 @@
 
 #include "audit/tiles.hpp"
 
-#include <set>
+#include <algorithm>
 #include <utility>
 
 namespace verbatim::audit {

@@ -1,6 +1,40 @@
 #include "audit/verify.hpp"
+
+#include "audit/archive.hpp"
+#include "audit/verify_log.hpp"
+
 namespace verbatim::audit {
-Result<VerifyReport> verify(const std::filesystem::path&, const VerifyOptions&) {
-  return Error{Errc::unsupported, "verify", "", ""};
+
+std::string_view verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::valid:
+      return "VALID";
+    case Verdict::valid_unwitnessed:
+      return "VALID_UNWITNESSED";
+    case Verdict::tampered:
+      return "TAMPERED";
+    case Verdict::truncated:
+      return "TRUNCATED";
+    case Verdict::forked:
+      return "FORKED";
+    case Verdict::stale:
+      return "STALE";
+  }
+  return "TAMPERED";
 }
+
+Result<VerifyReport> verify(const std::filesystem::path& path, const VerifyOptions& options) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    auto extracted = ExtractedArchive::extract(path);
+    if (!extracted) return extracted.error();
+    return verify_bundle(extracted->folder(), options);
+  }
+  const auto has = [&](const char* name) { return std::filesystem::exists(path / name, error); };
+  if (has("manifest.json")) return verify_bundle(path, options);
+  if (has("log.db") || has("high-water")) return verify_log(path, options);
+  return Error{Errc::not_found, "neither a log nor a bundle of evidence", path.string(),
+               "give the log's folder, or what `verbatim export` made"};
+}
+
 }  // namespace verbatim::audit

@@ -10,7 +10,7 @@ BatchWriter::BatchWriter(std::unique_ptr<Store> store, std::unique_ptr<Signer> s
       signer_(std::move(signer)),
       keys_(keys),
       tree_(std::move(state.tree)) {
-  for (const OpenRequest& request : state.open) open_.insert(request.index);
+  for (const OpenRequest& request : state.open) open_.emplace(request.index, request.id);
 }
 
 std::vector<Result<Appended>> BatchWriter::write(std::span<QueuedDraft> batch,
@@ -21,11 +21,13 @@ std::vector<Result<Appended>> BatchWriter::write(std::span<QueuedDraft> batch,
   leaves.reserve(batch.size());
 
   // 1. What can be refused is refused before anything is written.
+  closed_.clear();
   std::uint64_t index = tree_.size();
   for (QueuedDraft& item : batch) {
     auto leaf = prepare_leaf(std::move(item.draft), item.id, item.time_us, packer_);
-    if (!leaf) {
-      results.emplace_back(leaf.error());
+    Result<void> fits = leaf ? open_or_close(index, *leaf) : Result<void>(leaf.error());
+    if (!fits) {
+      results.emplace_back(fits.error());
       continue;
     }
     results.emplace_back(Appended{index++, 0, {}, item.id, item.time_us});
@@ -50,7 +52,10 @@ std::vector<Result<Appended>> BatchWriter::write(std::span<QueuedDraft> batch,
 
 Result<void> BatchWriter::commit(std::span<const PreparedLeaf> leaves, std::int64_t now_us) {
   auto transaction = store_->begin();
-  if (!transaction) return transaction.error();
+  if (!transaction) {
+    undo_open();
+    return transaction.error();
+  }
   CompactRange tree = tree_;
   Result<void> done = insert_all(leaves, tree, now_us);
   std::string note;
@@ -60,7 +65,7 @@ Result<void> BatchWriter::commit(std::span<const PreparedLeaf> leaves, std::int6
     stopped_ = !signed_note;
     if (signed_note) {
       note = std::move(*signed_note);
-      const std::uint64_t open_from = open_.empty() ? head.size : *open_.begin();
+      const std::uint64_t open_from = open_.empty() ? head.size : open_.begin()->first;
       done = store_->insert_checkpoint({head.size, head.root, open_from, note});
     } else {
       done = signed_note.error();
@@ -81,18 +86,28 @@ Result<void> BatchWriter::commit(std::span<const PreparedLeaf> leaves, std::int6
 
 Result<void> BatchWriter::insert_all(std::span<const PreparedLeaf> leaves, CompactRange& tree,
                                      std::int64_t now_us) {
-  closed_.clear();
   for (const PreparedLeaf& leaf : leaves) {
-    if (leaf.type == "request") open_.insert(tree.size());
-    if (leaf.closes && open_.erase(*leaf.closes) != 0) closed_.push_back(*leaf.closes);
     if (auto inserted = insert(tree, leaf, now_us); !inserted) return inserted;
   }
   return {};
 }
 
+Result<void> BatchWriter::open_or_close(std::uint64_t index, const PreparedLeaf& leaf) {
+  if (leaf.type == "request") open_.emplace(index, leaf.id);
+  if (leaf.type != "response") return {};
+  const auto request = leaf.closes ? open_.find(*leaf.closes) : open_.end();
+  if (request == open_.end() || request->second != leaf.id) {
+    return Error{Errc::invalid_input, "a response must name an open request of its record",
+                 leaf.id.str(), ""};
+  }
+  closed_.push_back({request->first, request->second});
+  open_.erase(request);
+  return {};
+}
+
 // Puts back what the batch closed, and takes out what it opened.
 void BatchWriter::undo_open() {
-  open_.insert(closed_.begin(), closed_.end());
+  for (const OpenRequest& request : closed_) open_.emplace(request.index, request.id);
   open_.erase(open_.lower_bound(tree_.size()), open_.end());
 }
 

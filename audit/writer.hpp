@@ -10,8 +10,8 @@
 #include "audit/store.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -32,6 +32,7 @@ class BatchWriter {
   BatchWriter(std::unique_ptr<Store> store, std::unique_ptr<Signer> signer, Keys& keys,
               Recovered state);
 
+  /// A response must name an open request of its record: else it is `invalid_input`.
   /// Appends all drafts that are well formed, in order, in one transaction with one checkpoint. One result for each
   /// draft. On `storage_failed` the log is as it was; on `in_doubt` it may or may not hold the batch, and this
   /// object must not be used any more.
@@ -50,14 +51,15 @@ class BatchWriter {
   Result<void> commit(std::span<const PreparedLeaf> leaves, std::int64_t now_us);
   Result<void> insert_all(std::span<const PreparedLeaf> leaves, CompactRange& tree,
                           std::int64_t now_us);
+  Result<void> open_or_close(std::uint64_t index, const PreparedLeaf& leaf);
   void undo_open();
 
   std::unique_ptr<Store> store_;
   std::unique_ptr<Signer> signer_;
   Keys& keys_;
   CompactRange tree_;
-  std::set<std::uint64_t> open_;       // requests without response
-  std::vector<std::uint64_t> closed_;  // by the batch that is being written
+  std::map<std::uint64_t, Uuid> open_;  // requests without response, those of the current batch too
+  std::vector<OpenRequest> closed_;     // by the current batch
   Aead aead_;
   Packer packer_;
   bool stopped_ = false;

@@ -183,6 +183,20 @@ TEST_F(LogTest, RefusesWhatIsNoLeafAndAppendsTheRestOfTheBatch) {
   EXPECT_TRUE(refused(largest));
 }
 
+TEST_F(LogTest, AResponseAnswersOneOpenRequestOfItsRecordOnce) {
+  open();
+  const Appended asked = log->append_and_wait(request("q")).value();
+  LeafDraft answer = response(asked, "a");
+  LeafDraft stranger = answer;
+  stranger.id.reset();
+  EXPECT_EQ(log->append_and_wait(stranger).error().code, Errc::invalid_input);
+  LeafDraft elsewhere = answer;
+  elsewhere.fields["request"] = 0;
+  EXPECT_EQ(log->append_and_wait(elsewhere).error().code, Errc::invalid_input);
+  EXPECT_TRUE(log->append_and_wait(answer));
+  EXPECT_EQ(log->append_and_wait(answer).error().code, Errc::invalid_input);
+}
+
 TEST_F(LogTest, GoesOnWhereItStopped) {
   open();
   exchange();
@@ -239,17 +253,18 @@ TEST_F(LogTest, TheFirstRecordIsTheCanonicalOutputUntilItExpires) {
   open();
   const auto key = log->cache_key("a", as_bytes("body")).value();
   EXPECT_FALSE(log->canonical_output(key));
-  LeafDraft first = response(exchange(), "one");
-  first.id.reset();
-  first.canonical = CanonicalOutput{key, kNow + 10'000'000};
-  const Uuid one = log->append_and_wait(first)->id;
+  const auto answer = [&](std::int64_t expires_us) {
+    LeafDraft draft = response(log->append_and_wait(request("q")).value(), "a");
+    draft.canonical = CanonicalOutput{key, expires_us};
+    return log->append_and_wait(draft)->id;
+  };
+  const Uuid one = answer(kNow + 10'000'000);
   EXPECT_EQ(log->canonical_output(key), one);
-  const Uuid two = log->append_and_wait(first)->id;
+  const Uuid two = answer(kNow + 10'000'000);
   EXPECT_EQ(log->canonical_output(key), one);
   clock.advance_us(10'000'000);
   EXPECT_FALSE(log->canonical_output(key));
-  first.canonical->expires_us = 0;
-  const Uuid three = log->append_and_wait(first)->id;
+  const Uuid three = answer(0);
   EXPECT_EQ(log->canonical_output(key), three);
   EXPECT_NE(two, three);
 }

@@ -1,0 +1,76 @@
+#include "audit/dsse.hpp"
+
+#include "schema/canonical_json.hpp"
+
+#include <algorithm>
+
+namespace verbatim::audit {
+
+namespace {
+
+constexpr std::string_view kBundleType = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+Error malformed(const char* what) { return Error{Errc::invalid_input, what, "", ""}; }
+
+/// Standard or URL-safe alphabet, as DSSE allows.
+Result<ByteVector> from_any_base64(std::string text) {
+  std::replace(text.begin(), text.end(), '-', '+');
+  std::replace(text.begin(), text.end(), '_', '/');
+  return from_base64(text);
+}
+
+const Json* member(const Json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(name);
+  return found == object.end() ? nullptr : &*found;
+}
+
+Result<ByteVector> bytes_at(const Json& object, const char* name) {
+  const Json* const text = member(object, name);
+  if (text == nullptr || !text->is_string()) return malformed("a DSSE envelope lacks a member");
+  return from_any_base64(text->get<std::string>());
+}
+
+}  // namespace
+
+std::string dsse_pae(std::string_view type, std::string_view payload) {
+  std::string text = "DSSEv1 " + std::to_string(type.size()) + " ";
+  text.append(type).append(" ").append(std::to_string(payload.size())).append(" ");
+  return text.append(payload);
+}
+
+std::string sign_statement(std::string_view statement, const NoteSigningKey& key) {
+  const Ed25519Signature signature = key.key.sign(as_bytes(dsse_pae(kInTotoType, statement)));
+  const std::string hint = key.verifier().str();
+  return canonical(
+      {{"mediaType", kBundleType},
+       {"verificationMaterial", {{"publicKey", {{"hint", hint}}}, {"tlogEntries", Json::array()}}},
+       {"dsseEnvelope",
+        {{"payload", to_base64(as_bytes(statement))},
+         {"payloadType", kInTotoType},
+         {"signatures", Json::array({{{"keyid", hint}, {"sig", to_base64(Bytes(signature))}}})}}}});
+}
+
+Result<std::string> open_statement(std::string_view bundle, const VerifierKey& key) {
+  const auto json = parse_json(bundle);
+  if (!json) return json.error();
+  const Json* const envelope = member(*json, "dsseEnvelope");
+  if (envelope == nullptr) return malformed("not a Sigstore bundle with a DSSE envelope");
+  const Json* const type = member(*envelope, "payloadType");
+  if (type == nullptr || *type != kInTotoType)
+    return malformed("the payload is no in-toto statement");
+  const auto payload = bytes_at(*envelope, "payload");
+  if (!payload) return payload.error();
+  const Json* const signatures = member(*envelope, "signatures");
+  if (signatures == nullptr || !signatures->is_array() || signatures->size() != 1) {
+    return malformed("a bundle has exactly one signature");
+  }
+  const auto signature = bytes_at(signatures->front(), "sig");
+  if (!signature) return signature.error();
+  if (!ed25519_verify(key.key, as_bytes(dsse_pae(kInTotoType, as_text(*payload))), *signature)) {
+    return Error{Errc::tampered, "the statement is not signed by the log's key", key.name, ""};
+  }
+  return std::string(as_text(*payload));
+}
+
+}  // namespace verbatim::audit

@@ -1,0 +1,27 @@
+#pragma once
+// Signed statements: an in-toto Statement v1 in a DSSE v1 envelope in a Sigstore bundle v0.3, by the log's key.
+//
+//   PAE = "DSSEv1" SP len(type) SP type SP len(payload) SP payload       what is signed; lengths in bytes
+//
+// The bundle names its key by a hint (the vkey), holds no certificate and no transparency log entry.
+
+#include "audit/note.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace verbatim::audit {
+
+inline constexpr std::string_view kInTotoType = "application/vnd.in-toto+json";
+
+/// DSSE's pre-authentication encoding.
+[[nodiscard]] std::string dsse_pae(std::string_view type, std::string_view payload);
+
+/// Signs a statement (the exact bytes) and returns the bundle, canonical JSON.
+[[nodiscard]] std::string sign_statement(std::string_view statement, const NoteSigningKey& key);
+
+/// The statement in a bundle that `key` signed: the very bytes. Tolerates members it does not know.
+/// `invalid_input` (no such bundle, or more than one signature), `tampered` (the signature does not match).
+[[nodiscard]] Result<std::string> open_statement(std::string_view bundle, const VerifierKey& key);
+
+}  // namespace verbatim::audit

@@ -1,0 +1,192 @@
+#include "audit/export.hpp"
+
+#include "audit/archive.hpp"
+#include "audit/checkpoint.hpp"
+#include "audit/content.hpp"
+#include "audit/dsse.hpp"
+#include "audit/leaf.hpp"
+#include "audit/signer.hpp"
+#include "audit/tiles.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace verbatim::audit {
+
+namespace {
+
+/// Adds files to a bundle and remembers their digests.
+class EvidenceWriter {
+ public:
+  EvidenceWriter(LogReader& reader, const ExportOptions& options, BundleSink& sink)
+      : reader_(reader), options_(options), sink_(sink) {}
+
+  Result<ExportSummary> write() {
+    // The checkpoint first: whatever is appended from here on is not in this bundle.
+    auto note = reader_.checkpoint();
+    if (!note) return note.error();
+    const auto key = parse_vkey(reader_.vkey());
+    if (!key) return key.error();
+    const auto head = open_checkpoint(*note, *key);
+    if (!head) return head.error();
+    head_ = *head;
+    summary_.size = head_.size;
+    if (auto done = add("checkpoint", *note); !done) return done.error();
+    if (auto done = add_tree(); !done) return done.error();
+    if (auto done = add_contents(); !done) return done.error();
+    for (const auto& [name, bytes] : options_.extra_files) {
+      if (!is_bundle_path(name) || files_.contains(name)) {
+        return Error{Errc::invalid_input, "not a name for a file in a bundle", name, ""};
+      }
+      if (auto done = add(name, bytes); !done) return done.error();
+    }
+    if (auto done = add_manifest(); !done) return done.error();
+    if (auto done = sink_.finish(); !done) return done.error();
+    return summary_;
+  }
+
+ private:
+  Result<void> add(const std::string& name, std::string_view bytes);
+  Result<void> add_tree();
+  Result<void> add_contents();
+  Result<void> add_contents_of(std::uint64_t index);
+  Result<void> add_manifest();
+  [[nodiscard]] Result<std::set<std::uint64_t>> chosen_leaves();
+  [[nodiscard]] Json selection() const;
+
+  LogReader& reader_;
+  const ExportOptions& options_;
+  BundleSink& sink_;
+  Checkpoint head_;
+  std::map<std::string, std::pair<Digest, std::uint64_t>> files_;  // name -> digest, bytes
+  ExportSummary summary_;
+};
+
+Result<void> EvidenceWriter::add(const std::string& name, std::string_view bytes) {
+  if (auto added = sink_.add(name, bytes); !added) return added;
+  files_.emplace(name, std::pair(sha256(bytes), bytes.size()));
+  ++summary_.files;
+  summary_.bytes += bytes.size();
+  return {};
+}
+
+Result<void> EvidenceWriter::add_tree() {
+  for (const TileName& tile : tiles_of(head_.size)) {
+    const auto hashes = reader_.tile(tile);
+    if (!hashes) return hashes.error();
+    if (auto done = add(tile_path(tile), *hashes); !done) return done;
+    if (tile.level != 0) continue;
+    const auto entries = reader_.entries(tile.index, tile.width);
+    if (!entries) return entries.error();
+    if (auto done = add(entries_path(tile.index, tile.width), *entries); !done) return done;
+  }
+  return {};
+}
+
+Result<std::set<std::uint64_t>> EvidenceWriter::chosen_leaves() {
+  std::set<std::uint64_t> leaves;
+  if (!options_.ids.empty()) {
+    for (const Uuid& id : options_.ids) {
+      const auto found = reader_.leaves_of(id);
+      if (!found) return found.error();
+      for (const StoredLeaf& leaf : *found) leaves.insert(leaf.index);
+      ++summary_.records;
+    }
+  } else {
+    const auto records = reader_.list(options_.filter);
+    if (!records) return records.error();
+    for (const RecordSummary& record : *records) {
+      leaves.insert(record.index);
+      if (record.response_index) leaves.insert(*record.response_index);
+    }
+    summary_.records = records->size();
+  }
+  leaves.erase(leaves.lower_bound(head_.size), leaves.end());
+  return leaves;
+}
+
+Result<void> EvidenceWriter::add_contents() {
+  const auto leaves = chosen_leaves();
+  if (!leaves) return leaves.error();
+  if (options_.contents == ContentChoice::none) return {};
+  for (const std::uint64_t index : *leaves) {
+    if (auto done = add_contents_of(index); !done) return done;
+  }
+  return {};
+}
+
+Result<void> EvidenceWriter::add_contents_of(std::uint64_t index) {
+  const auto leaf = reader_.leaf(index);
+  if (!leaf) return leaf.error();
+  const auto head = read_leaf_head(leaf->json);
+  if (!head) return head.error();
+  for (const ContentReference& reference : head->contents) {
+    const auto& fields = options_.fields;
+    if (options_.contents == ContentChoice::selected &&
+        std::find(fields.begin(), fields.end(), reference.field) == fields.end()) {
+      continue;
+    }
+    const auto content = reader_.content(index, reference.field);
+    if (!content && content.error().code == Errc::erased) {
+      ++summary_.erased;
+      continue;
+    }
+    if (!content) return content.error();
+    const std::string name = "contents/" + std::to_string(index) + "/" + reference.field;
+    if (auto done = add(name, content->bytes); !done) return done;
+    if (auto done = add(name + ".salt", to_hex(content->salt) + "\n"); !done) return done;
+    ++summary_.contents;
+  }
+  return {};
+}
+
+Json EvidenceWriter::selection() const {
+  static constexpr const char* kChoices[] = {"all", "none", "selected"};
+  Json json = {{"contents", kChoices[static_cast<int>(options_.contents)]}};
+  if (options_.contents == ContentChoice::selected) json["fields"] = options_.fields;
+  for (const Uuid& id : options_.ids) json["ids"].push_back(id.str());
+  const RecordFilter& filter = options_.filter;
+  if (filter.since_us) json["since"] = format_rfc3339(*filter.since_us);
+  if (filter.until_us) json["until"] = format_rfc3339(*filter.until_us);
+  if (!filter.model.empty()) json["model"] = filter.model;
+  if (!filter.status.empty()) json["status"] = filter.status;
+  if (filter.limit != 0) json["limit"] = filter.limit;
+  return json;
+}
+
+Result<void> EvidenceWriter::add_manifest() {
+  const auto key = load_log_key(reader_.data_dir());
+  if (!key) return key.error();
+  Json files = Json::array();
+  for (const auto& [name, file] : files_) {
+    files.push_back({{"name", name}, {"sha256", file.first.hex()}, {"bytes", file.second}});
+  }
+  const std::string manifest = canonical({{"format", "verbatim-evidence/1"},
+                                          {"origin", head_.origin},
+                                          {"vkey", reader_.vkey()},
+                                          {"size", head_.size},
+                                          {"root", head_.root.hex()},
+                                          {"records", summary_.records},
+                                          {"selection", selection()},
+                                          {"files", std::move(files)}});
+  const std::string statement =
+      canonical({{"_type", "https://in-toto.io/Statement/v1"},
+                 {"subject", Json::array({{{"name", "manifest.json"},
+                                           {"digest", {{"sha256", sha256(manifest).hex()}}}}})},
+                 {"predicateType", "urn:verbatim:evidence:1"},
+                 {"predicate",
+                  {{"origin", head_.origin}, {"size", head_.size}, {"root", head_.root.hex()}}}});
+  if (auto done = sink_.add("manifest.json", manifest); !done) return done;
+  return sink_.add("manifest.sig.json", sign_statement(statement, *key));
+}
+
+}  // namespace
+
+Result<ExportSummary> export_evidence(LogReader& reader, const ExportOptions& options) {
+  auto sink = BundleSink::open(options.out);
+  if (!sink) return sink.error();
+  return EvidenceWriter(reader, options, **sink).write();
+}
+
+}  // namespace verbatim::audit

@@ -1,0 +1,330 @@
+#include "audit/archive.hpp"
+#include "audit/content.hpp"
+#include "audit/dsse.hpp"
+#include "audit/findings.hpp"
+#include "audit/tiles.hpp"
+#include "audit/verify_leaf.hpp"
+#include "audit/verify_log.hpp"
+#include "schema/file.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace verbatim::audit {
+
+namespace {
+
+constexpr std::uint64_t kManifestBytesMax = 512u << 20;
+constexpr std::uint64_t kFileBytesMax = 1u << 30;
+constexpr std::uint64_t kEntriesBytesMax = kTileWidth * (kLeafBytesMax + 2);
+
+std::string text_at(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return object.is_object() && found != object.end() && found->is_string()
+             ? found->get<std::string>()
+             : "";
+}
+
+/// The hashes of the tile at the right edge of each level, as they fill up.
+class TileCheck {
+ public:
+  using Compare = std::function<void(const TileName& name, std::string_view hashes)>;
+
+  void add(const Digest& leaf, const Compare& compare) { add(0, leaf, compare); }
+  /// The partial tiles.
+  void finish(const Compare& compare) const {
+    for (std::size_t level = 0; level < levels_.size(); ++level) {
+      const Level& at = levels_[level];
+      if (at.width > 0) compare({static_cast<int>(level), at.full, at.width}, at.hashes);
+    }
+  }
+
+ private:
+  struct Level {
+    std::uint64_t full = 0, width = 0;
+    std::string hashes;
+    CompactRange tree;  // of the hashes in this tile
+  };
+
+  void add(std::size_t level, const Digest& hash, const Compare& compare) {
+    if (levels_.size() == level) levels_.emplace_back();
+    Level& at = levels_[level];
+    at.hashes += as_text(hash.view());
+    // Its entries are subtrees already: appended as they are, 256 of them make the subtree above.
+    at.tree.append(hash, [](const Digest&) {});
+    if (++at.width < kTileWidth) return;
+    compare({static_cast<int>(level), at.full, kTileWidth}, at.hashes);
+    const Digest root = at.tree.root();
+    const std::uint64_t full = at.full + 1;
+    at = Level();
+    at.full = full;
+    add(level + 1, root, compare);
+  }
+
+  std::vector<Level> levels_;
+};
+
+class BundleVerifier {
+ public:
+  BundleVerifier(std::filesystem::path folder, const VerifyOptions& options)
+      : folder_(std::move(folder)), options_(options) {}
+
+  Result<VerifyReport> run();
+
+ private:
+  Result<void> read_manifest();
+  void check_manifest_signature();
+  void check_files();
+  Result<void> check_head();
+  void check_tree();
+  void check_leaf(std::uint64_t index, std::string_view bytes);
+  void check_content(std::uint64_t index, const ContentReference& reference);
+  void compare_tile(const TileName& name, std::string_view hashes);
+  VerifyReport report();
+
+  std::filesystem::path folder_;
+  const VerifyOptions& options_;
+  std::string manifest_bytes_;
+  Json manifest_;
+  VerifierKey key_;
+  std::string note_;
+  std::optional<Checkpoint> head_;
+  CompactRange tree_;
+  TileCheck tiles_;
+  LeafCheck leaves_;
+  HeadCheck heads_;
+  Findings findings_;
+  std::uint64_t checked_leaves_ = 0, checked_contents_ = 0;
+  std::uint64_t content_files_ = 0;  // listed under contents/: two for each content
+  std::uint64_t content_files_named_ = 0;
+};
+
+Result<VerifyReport> BundleVerifier::run() {
+  if (auto done = read_manifest(); !done) return done.error();
+  check_manifest_signature();
+  check_files();
+  if (auto done = check_head(); !done) return done.error();
+  if (head_) check_tree();
+  return report();
+}
+
+Result<void> BundleVerifier::read_manifest() {
+  auto bytes = read_file(folder_ / "manifest.json", kManifestBytesMax);
+  if (!bytes) return bytes.error();
+  const auto json = parse_json(*bytes);
+  const std::string where = (folder_ / "manifest.json").string();
+  if (!json || !json->is_object()) {
+    return Error{Errc::invalid_input, "the manifest is not a JSON object", where, ""};
+  }
+  const std::string format = text_at(*json, "format");
+  if (format != "verbatim-evidence/1") {
+    const bool ours = format.starts_with("verbatim-evidence/");
+    return Error{ours ? Errc::newer_version : Errc::invalid_input,
+                 "the bundle's format is '" + format.substr(0, 64) +
+                     "', this verbatim knows "
+                     "verbatim-evidence/1",
+                 where, ""};
+  }
+  manifest_bytes_ = std::move(*bytes);
+  manifest_ = *json;
+  const std::string named = text_at(manifest_, "vkey");
+  const auto key = parse_vkey(options_.vkey.empty() ? named : options_.vkey);
+  if (!key) {
+    Error error = key.error();
+    error.where = options_.vkey.empty() ? where : "the given key";
+    return error;
+  }
+  if (!options_.vkey.empty() && named != options_.vkey) {
+    findings_.tampered("key", "the bundle names another key than the one given: " + named);
+  }
+  key_ = *key;
+  return {};
+}
+
+void BundleVerifier::check_manifest_signature() {
+  const auto bundle = read_file(folder_ / "manifest.sig.json", 1u << 20);
+  if (!bundle) {
+    findings_.tampered("manifest_signature", "manifest.sig.json is missing");
+    return;
+  }
+  const auto statement = open_statement(*bundle, key_);
+  if (!statement) {
+    findings_.tampered("manifest_signature", statement.error().what);
+    return;
+  }
+  const auto json = parse_json(*statement);
+  const std::string digest = sha256(manifest_bytes_).hex();
+  bool named = false;
+  if (json && json->is_object() && json->contains("subject") && json->at("subject").is_array()) {
+    for (const Json& subject : json->at("subject")) {
+      const auto digests = subject.is_object() ? subject.find("digest") : subject.end();
+      if (subject.is_object() && digests != subject.end() &&
+          text_at(*digests, "sha256") == digest) {
+        named = true;
+      }
+    }
+  }
+  if (!named) findings_.tampered("manifest_signature", "the signature is for another manifest");
+}
+
+void BundleVerifier::check_files() {
+  std::set<std::string> listed = {"manifest.json", "manifest.sig.json"};
+  const auto files = manifest_.find("files");
+  if (files == manifest_.end() || !files->is_array()) {
+    findings_.tampered("manifest_files", "the manifest lists no files");
+    return;
+  }
+  for (const Json& file : *files) {
+    const std::string name = text_at(file, "name");
+    if (!is_bundle_path(name) || !listed.insert(name).second) {
+      findings_.tampered("manifest_files",
+                         "the manifest lists a strange name: " + name.substr(0, 64));
+      continue;
+    }
+    if (name.starts_with("contents/")) ++content_files_;
+    const auto bytes = read_file(folder_ / name, kFileBytesMax);
+    if (!bytes) {
+      findings_.tampered("file_missing", name + " is missing or cannot be read");
+    } else if (sha256(*bytes).hex() != text_at(file, "sha256")) {
+      findings_.tampered("file_hash", name + " is not the file that the manifest lists");
+    }
+  }
+  std::error_code error;
+  for (auto entry = std::filesystem::recursive_directory_iterator(folder_, error);
+       !error && entry != std::filesystem::recursive_directory_iterator(); entry.increment(error)) {
+    if (entry->is_directory(error) && !entry->is_symlink(error)) continue;
+    const std::string name = entry->path().lexically_relative(folder_).string();
+    if (entry->is_symlink(error) || !entry->is_regular_file(error)) {
+      findings_.tampered("file_type", name + " is not a plain file");
+    } else if (!listed.contains(name)) {
+      findings_.tampered("file_extra", name + " is not in the manifest");
+    }
+  }
+}
+
+Result<void> BundleVerifier::check_head() {
+  const auto note = read_file(folder_ / "checkpoint", kNoteBytesMax);
+  if (!note) {
+    findings_.tampered("checkpoint_missing", "there is no checkpoint");
+    return {};
+  }
+  note_ = *note;
+  auto head = open_checkpoint(note_, key_);
+  if (!head) {
+    const bool other_key = head.error().code == Errc::not_found;
+    findings_.tampered(other_key ? "checkpoint_key" : "checkpoint_signature", head.error().what);
+    return {};
+  }
+  if (head->origin != key_.name) {
+    findings_.tampered("checkpoint_origin", "the checkpoint is of another log, " + head->origin);
+  }
+  const auto size = manifest_.find("size");
+  if (text_at(manifest_, "origin") != head->origin || size == manifest_.end() ||
+      *size != head->size) {
+    findings_.tampered("manifest_head", "the manifest is about another tree than the checkpoint");
+  }
+  head_ = std::move(*head);
+  if (!options_.policy.empty()) {
+    if (auto done = check_policy(options_.policy, note_, key_, findings_); !done) return done;
+  }
+  if (options_.checkpoint.empty()) return {};
+  return expect_given(options_.checkpoint, key_, head_->origin, head_->size, heads_, findings_);
+}
+
+void BundleVerifier::check_tree() {
+  const auto compare = [this](const TileName& name, std::string_view hashes) {
+    compare_tile(name, hashes);
+  };
+  heads_.reached(0, tree_);
+  for (std::uint64_t from = 0; from < head_->size; from += kTileWidth) {
+    const std::uint64_t width = std::min(kTileWidth, head_->size - from);
+    const std::string name = entries_path(from / kTileWidth, width);
+    const auto bundle = read_file(folder_ / name, kEntriesBytesMax);
+    const auto leaves =
+        bundle ? split_entries(*bundle) : Result<std::vector<std::string_view>>(bundle.error());
+    if (!leaves || leaves->size() != width) {
+      // Without the leaves the tree cannot be computed any further.
+      findings_.tampered("entries", name + " is missing, or does not hold its leaves", from);
+      return;
+    }
+    for (const std::string_view leaf : *leaves) {
+      check_leaf(tree_.size(), leaf);
+      const Digest hash = leaf_hash(as_bytes(leaf));
+      tiles_.add(hash, compare);
+      tree_.append(hash, [](const Digest&) {});
+      heads_.reached(tree_.size(), tree_);
+    }
+    if (options_.progress) options_.progress(tree_.size(), head_->size);
+  }
+  tiles_.finish(compare);
+  if (options_.contents && content_files_ != content_files_named_) {
+    findings_.tampered("content_extra", "there are contents that no leaf commits to");
+  }
+  const bool newest_matches = tree_.root() == head_->root;
+  if (!newest_matches) {
+    findings_.tampered("checkpoint_root", "the leaves do not hash to the checkpoint's root");
+  }
+  heads_.conclude(newest_matches, findings_);
+}
+
+void BundleVerifier::compare_tile(const TileName& name, std::string_view hashes) {
+  const std::string path = tile_path(name);
+  const auto bytes = read_file(folder_ / path, kTileWidth * 32);
+  if (!bytes || *bytes != hashes) {
+    findings_.tampered("tile", path + " is missing, or does not hold the tree's hashes");
+  }
+}
+
+void BundleVerifier::check_leaf(std::uint64_t index, std::string_view bytes) {
+  const auto leaf = leaves_.add(index, bytes, findings_);
+  ++checked_leaves_;
+  if (!leaf || !options_.contents) return;
+  for (const ContentReference& reference : leaf->head.contents) check_content(index, reference);
+}
+
+void BundleVerifier::check_content(std::uint64_t index, const ContentReference& reference) {
+  const std::string name = "contents/" + std::to_string(index) + "/" + reference.field;
+  std::error_code error;
+  // Not disclosed: the commitment stands alone.
+  if (!std::filesystem::exists(folder_ / name, error)) return;
+  content_files_named_ += 2;
+  UnsealedContent content;
+  auto bytes = read_file(folder_ / name, kFileBytesMax);
+  const auto hex = read_file(folder_ / (name + ".salt"), 128);
+  const auto salt = from_hex(hex ? std::string_view(*hex).substr(0, 64) : "");
+  if (!bytes || !salt || salt->size() != content.salt.size()) {
+    findings_.tampered("content_salt", name + ": the content or its salt cannot be read", index);
+    return;
+  }
+  std::copy(salt->begin(), salt->end(), content.salt.begin());
+  content.bytes = std::move(*bytes);
+  if (!matches(reference, content)) {
+    findings_.tampered("content_commitment", name + " is not what the leaf committed to", index);
+    return;
+  }
+  ++checked_contents_;
+}
+
+VerifyReport BundleVerifier::report() {
+  VerifyReport report;
+  report.verdict = findings_.verdict();
+  report.problems = findings_.take_problems();
+  report.size = head_ ? head_->size : 0;
+  report.root = tree_.root();
+  report.origin = key_.name;
+  report.vkey = key_.str();
+  report.key_was_given = !options_.vkey.empty();
+  report.checked_leaves = checked_leaves_;
+  report.checked_contents = checked_contents_;
+  return report;
+}
+
+}  // namespace
+
+Result<VerifyReport> verify_bundle(const std::filesystem::path& folder,
+                                   const VerifyOptions& options) {
+  return BundleVerifier(folder, options).run();
+}
+
+}  // namespace verbatim::audit

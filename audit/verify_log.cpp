@@ -1,0 +1,472 @@
+#include "audit/verify_log.hpp"
+
+#include "audit/database.hpp"
+#include "audit/findings.hpp"
+#include "audit/keys.hpp"
+#include "audit/node_check.hpp"
+#include "audit/read_connection.hpp"
+#include "audit/schema_check.hpp"
+#include "audit/signer.hpp"
+#include "audit/verify_leaf.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace verbatim::audit {
+
+namespace {
+
+// Leaves between two snapshots: a long one would keep a live log's WAL from being reused.
+constexpr std::uint64_t kChunk = 512;
+
+/// Everything that reading a chunk changes, so that a chunk can be read again.
+struct Progress {
+  NodeCheck nodes;
+  LeafCheck leaves;
+  HeadCheck heads;
+  Findings findings;
+  std::uint64_t checked_leaves = 0, checked_contents = 0, erased = 0;
+};
+
+class LogVerifier {
+ public:
+  LogVerifier(std::filesystem::path folder, const VerifyOptions& options)
+      : folder_(std::move(folder)), options_(options) {}
+
+  Result<VerifyReport> run();
+
+ private:
+  Result<void> check_database();
+  Result<void> read_ends();
+  Result<void> choose_key();
+  void check_keys_database();
+  Result<void> check_mark();
+  Result<void> check_chunks();
+  Result<void> check_chunk(Queries& queries, Progress& p, std::uint64_t from, std::uint64_t to);
+  void check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row,
+                  const NodeCheck::Stored& stored);
+  void check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root);
+  void check_columns(Progress& p, const LeafRow& row, const LeafCheck::Read& leaf);
+  Result<void> check_contents(Queries& queries, Progress& p, std::uint64_t index,
+                              const LeafHead& head);
+  void check_content(Progress& p, std::uint64_t index, const ContentReference& reference,
+                     const ContentRow& row);
+  Result<void> check_canonical_outputs();
+  VerifyReport report(bool readable);
+
+  std::filesystem::path folder_;
+  const VerifyOptions& options_;
+  HighWater mark_;
+  std::unique_ptr<ReadConnection> connection_;
+  std::unique_ptr<Keys> keys_;
+  Aead aead_;
+
+  Json first_leaf_;
+  std::optional<VerifierKey> key_;
+  std::optional<StoredCheckpoint> newest_;
+  std::uint64_t rows_ = 0;        // leaves stored
+  std::uint64_t nodes_ = 0;       // tree nodes stored
+  bool contents_beyond_ = false;  // of leaves that are not there
+  Progress progress_;
+};
+
+std::string text_at(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return object.is_object() && found != object.end() && found->is_string()
+             ? found->get<std::string>()
+             : "";
+}
+
+Result<VerifyReport> LogVerifier::run() {
+  // 1. The mark before the log: on a live log it is never ahead of what is read after it.
+  auto mark = read_high_water(folder_);
+  if (!mark) return mark.error();
+  mark_ = std::move(*mark);
+  auto connection = ReadConnection::open(folder_ / "log.db");
+  if (!connection) {
+    const Error error = connection.error();
+    if (error.code == Errc::not_found && mark_.present) {
+      progress_.findings.add(Verdict::truncated, "log_missing",
+                             "log.db is gone, but the folder has a high-water mark");
+      return report(false);
+    }
+    if (error.code != Errc::tampered) return error;
+    progress_.findings.tampered("database", error.what);
+    return report(false);
+  }
+  connection_ = std::move(*connection);
+
+  // 2. The file, its tables, its ends; whose log it is.
+  if (auto done = check_database(); !done) return done.error();
+  if (auto done = read_ends(); !done) {
+    if (done.error().code != Errc::tampered) return done.error();
+    progress_.findings.tampered("database", done.error().what);
+    return report(false);
+  }
+  if (auto done = choose_key(); !done) return done.error();
+  check_keys_database();
+  if (auto done = check_mark(); !done) return done.error();
+
+  // 3. Every leaf, node, checkpoint and content.
+  if (auto done = check_chunks(); !done) {
+    if (done.error().code != Errc::tampered) return done.error();
+    progress_.findings.tampered("database", done.error().what);
+  }
+
+  // 4. What only the whole tells.
+  if (auto done = check_canonical_outputs(); !done) return done.error();
+  const CompactRange& tree = progress_.nodes.tree();
+  const bool matches = newest_ && newest_->size == tree.size() && newest_->root == tree.root();
+  progress_.nodes.finish(newest_ ? std::optional(newest_->root) : std::nullopt, progress_.findings);
+  progress_.heads.conclude(matches, progress_.findings);
+  if (!options_.policy.empty() && key_ && newest_) {
+    auto policy = check_policy(options_.policy, newest_->note, *key_, progress_.findings);
+    if (!policy) return policy.error();
+  }
+  return report(true);
+}
+
+Result<void> LogVerifier::check_database() {
+  Findings& findings = progress_.findings;
+  return connection_->read([&](Queries&) -> Result<void> {
+    Findings found = findings;
+    auto checked = check_schema(connection_->database(), found);
+    if (!checked) return checked;
+    checked = check_integrity(connection_->database(), found);
+    if (!checked) return checked;
+    findings = std::move(found);
+    return {};
+  });
+}
+
+Result<void> LogVerifier::read_ends() {
+  return connection_->read([&](Queries& queries) -> Result<void> {
+    auto newest = queries.newest_checkpoint();
+    if (!newest) return newest.error();
+    const auto leaves = queries.leaf_count();
+    if (!leaves) return leaves.error();
+    const auto nodes = queries.node_count();
+    if (!nodes) return nodes.error();
+    auto beyond = queries.contents(*leaves * kContentsMax, INT64_MAX, [&](const ContentRow&) {
+      contents_beyond_ = true;
+      return false;
+    });
+    if (!beyond) return beyond;
+    const auto first = queries.leaf(0);
+    if (!first && first.error().code != Errc::not_found) return first.error();
+    newest_ = std::move(*newest);
+    rows_ = *leaves;
+    nodes_ = *nodes;
+    const auto json = first ? parse_json(*first) : Result<Json>(first.error());
+    first_leaf_ = json && json->is_object() ? *json : Json();
+    return {};
+  });
+}
+
+Result<void> LogVerifier::choose_key() {
+  Findings& findings = progress_.findings;
+  const auto named = parse_vkey(text_at(first_leaf_, "vkey"));
+  if (text_at(first_leaf_, "type") != "log_created" || !named) {
+    findings.tampered("first_leaf", "leaf 0 does not say how the log was created", 0);
+  } else {
+    key_ = *named;
+  }
+  if (!options_.vkey.empty()) {
+    auto given = parse_vkey(options_.vkey);
+    if (!given) return given.error();
+    if (key_ && *key_ != *given) {
+      findings.tampered("key", "the log names another key than the one given: " + key_->str(), 0);
+    }
+    key_ = std::move(*given);
+  }
+  const std::uint64_t size = newest_ ? newest_->size : 0;
+  if (!newest_) findings.add(Verdict::truncated, "checkpoint_missing", "there is no checkpoint");
+  if (rows_ < size) {
+    findings.add(Verdict::truncated, "leaf_missing",
+                 "the newest checkpoint covers " + std::to_string(size) +
+                     " leaves, but there are " + std::to_string(rows_),
+                 rows_);
+  }
+  if (rows_ > size) {
+    findings.tampered("leaf_unsigned",
+                      std::to_string(rows_ - size) + " leaves are under no checkpoint", size);
+  }
+  if (nodes_ > stored_hash_count(rows_)) {
+    findings.add(Verdict::truncated, "node_extra",
+                 "there are tree nodes of leaves that are not there", rows_);
+  }
+  if (contents_beyond_) {
+    findings.add(Verdict::truncated, "content_extra",
+                 "there are contents of leaves that are not there", rows_);
+  }
+  if (options_.checkpoint.empty() || !key_) return {};
+  return expect_given(options_.checkpoint, *key_, key_->name, rows_, progress_.heads, findings);
+}
+
+void LogVerifier::check_keys_database() {
+  if (!options_.contents) return;
+  auto keys = Keys::open(folder_, Keys::Mode::read);
+  if (!keys) {
+    progress_.findings.tampered("keys",
+                                "the contents' keys cannot be read: " + keys.error().message());
+    return;
+  }
+  keys_ = std::move(*keys);
+  if (first_leaf_.is_object() && keys_->id() != text_at(first_leaf_, "keys_id")) {
+    progress_.findings.tampered("keys_id", "keys.db belongs to another log");
+  }
+}
+
+Result<void> LogVerifier::check_mark() {
+  Findings& findings = progress_.findings;
+  if (!mark_.present) {
+    findings.add(Verdict::truncated, "high_water_missing",
+                 "there is no high-water mark: whether the log was cut cannot be told");
+    return {};
+  }
+  if (mark_.damaged) {
+    findings.tampered("high_water_damaged", "the high-water mark holds no signed note");
+    return {};
+  }
+  if (!key_) return {};
+  const auto mark = newest_mark(mark_, *key_);
+  if (!mark) {
+    findings.tampered("high_water_key", "the high-water mark was signed by another log's key");
+    return {};
+  }
+  if (mark->size > rows_) {
+    findings.add(Verdict::truncated, "high_water",
+                 "the log once had " + std::to_string(mark->size) + " leaves, now it has " +
+                     std::to_string(rows_));
+    return {};
+  }
+  progress_.heads.expect({"high_water_fork", "the high-water mark", *mark});
+  return {};
+}
+
+Result<void> LogVerifier::check_chunks() {
+  progress_.heads.reached(0, progress_.nodes.tree());
+  for (std::uint64_t from = 0; from < rows_; from += kChunk) {
+    const std::uint64_t to = std::min(from + kChunk, rows_);
+    auto chunk = connection_->read([&](Queries& queries) -> Result<void> {
+      Progress p = progress_;
+      if (auto done = check_chunk(queries, p, from, to); !done) return done;
+      progress_ = std::move(p);
+      return {};
+    });
+    if (!chunk) return chunk;
+    if (options_.progress) options_.progress(to, rows_);
+  }
+  return {};
+}
+
+Result<void> LogVerifier::check_chunk(Queries& queries, Progress& p, std::uint64_t from,
+                                      std::uint64_t to) {
+  std::map<std::uint64_t, Digest> nodes;
+  auto read = queries.node_range(stored_hash_count(from), stored_hash_count(to),
+                                 [&](std::uint64_t id, Bytes hash) {
+                                   Digest digest;
+                                   if (hash.size() != digest.bytes.size()) return true;
+                                   std::copy(hash.begin(), hash.end(), digest.bytes.begin());
+                                   nodes.emplace(id, digest);
+                                   return true;
+                                 });
+  if (!read) return read;
+  std::multimap<std::uint64_t, std::pair<StoredCheckpoint, ByteVector>> checkpoints;
+  read = queries.checkpoints(from, to, [&](const StoredCheckpoint& row, Bytes root) {
+    checkpoints.emplace(row.size, std::pair(row, ByteVector(root.begin(), root.end())));
+    return true;
+  });
+  if (!read) return read;
+
+  const NodeCheck::Stored stored = [&](std::uint64_t id) -> std::optional<Digest> {
+    const auto found = nodes.find(id);
+    return found == nodes.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto at_size = [&](std::uint64_t size) {
+    p.heads.reached(size, p.nodes.tree());
+    const auto [begin, end] = checkpoints.equal_range(size);
+    for (auto it = begin; it != end; ++it) check_checkpoint(p, it->second.first, it->second.second);
+  };
+  std::uint64_t next = from;
+  read = queries.leaves(from, to, [&](const LeafRow& row) {
+    for (; next < row.index; at_size(++next)) check_leaf(queries, p, next, nullptr, stored);
+    check_leaf(queries, p, row.index, &row, stored);
+    at_size(++next);
+    return true;
+  });
+  for (; read && next < to; at_size(++next)) check_leaf(queries, p, next, nullptr, stored);
+  return read;
+}
+
+void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row,
+                             const NodeCheck::Stored& stored) {
+  if (row == nullptr) {
+    p.findings.tampered("leaf_missing", "leaf " + std::to_string(index) + " is missing", index);
+    p.leaves.skip();
+    p.nodes.add(std::nullopt, stored, p.findings);
+    return;
+  }
+  p.nodes.add(leaf_hash(row->bytes), stored, p.findings);
+  ++p.checked_leaves;
+  const auto leaf = p.leaves.add(index, as_text(row->bytes), p.findings);
+  if (!leaf) return;
+  check_columns(p, *row, *leaf);
+  if (auto done = check_contents(queries, p, index, leaf->head); !done) {
+    p.findings.tampered("database", done.error().what, index);
+  }
+}
+
+void LogVerifier::check_columns(Progress& p, const LeafRow& row, const LeafCheck::Read& leaf) {
+  const bool agree = std::equal(row.id.begin(), row.id.end(), leaf.head.id.bytes.begin(),
+                                leaf.head.id.bytes.end()) &&
+                     row.type == leaf.head.type && row.time_us == leaf.head.time_us &&
+                     row.summary == summary_of(leaf.json);
+  if (!agree) {
+    p.findings.tampered(
+        "leaf_columns",
+        "leaf " + std::to_string(row.index) + ": a column does not say what the leaf says",
+        row.index);
+  }
+}
+
+void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root) {
+  const std::string name = "the checkpoint of size " + std::to_string(row.size);
+  if (!key_) return;
+  const auto opened = open_checkpoint(row.note, *key_);
+  if (!opened) {
+    const bool other_key = opened.error().code == Errc::not_found;
+    p.findings.tampered(other_key ? "checkpoint_key" : "checkpoint_signature",
+                        name + ": " + opened.error().what, row.size);
+    return;
+  }
+  const bool columns = opened->size == row.size && as_text(root) == as_text(opened->root.view()) &&
+                       (p.leaves.incomplete() || row.open_from == p.leaves.open_from(row.size));
+  if (!columns) {
+    p.findings.tampered("checkpoint_columns", name + ": a column does not say what the note says",
+                        row.size);
+  }
+  if (opened->origin != key_->name) {
+    p.findings.tampered("checkpoint_origin", name + " is of another log, " + opened->origin,
+                        row.size);
+  } else if (opened->size == row.size) {
+    p.heads.own(*opened, p.nodes.tree());
+  }
+}
+
+Result<void> LogVerifier::check_contents(Queries& queries, Progress& p, std::uint64_t index,
+                                         const LeafHead& head) {
+  if (!options_.contents || !keys_) return {};
+  const std::uint64_t first = index * kContentsMax;
+  std::uint64_t seen = 0;
+  auto read = queries.contents(first, first + kContentsMax, [&](const ContentRow& row) {
+    const std::uint64_t place = row.id - first;
+    if (place >= head.contents.size()) {
+      p.findings.tampered("content_extra",
+                          "leaf " + std::to_string(index) + " has a content that it does not name",
+                          index);
+      return true;
+    }
+    ++seen;
+    check_content(p, index, head.contents[place], row);
+    return true;
+  });
+  if (!read) return read;
+  if (seen < head.contents.size()) {
+    p.findings.tampered("content_missing",
+                        "leaf " + std::to_string(index) + " lacks " +
+                            std::to_string(head.contents.size() - seen) + " of its contents",
+                        index);
+  }
+  return {};
+}
+
+void LogVerifier::check_content(Progress& p, std::uint64_t index, const ContentReference& reference,
+                                const ContentRow& row) {
+  const std::string name = "leaf " + std::to_string(index) + ", " + reference.field;
+  if (row.erased) {
+    ++p.erased;
+    return;
+  }
+  const auto kek = keys_->key(row.kek);
+  if (!kek && kek.error().code == Errc::erased) {
+    ++p.erased;
+    return;
+  }
+  if (!kek) {
+    p.findings.tampered("content_key", name + ": " + kek.error().what, index);
+    return;
+  }
+  const auto dek = unwrap_key(aead_, *kek, row.dek, dek_purpose(index));
+  if (!dek) {
+    p.findings.tampered("content_key", name + ": the record's key does not open", index);
+    return;
+  }
+  const auto opened = unseal_content(aead_, *dek, index, reference, row.codec, row.sealed);
+  if (!opened) {
+    p.findings.tampered("content_sealed", name + ": " + opened.error().what, index);
+    return;
+  }
+  if (!matches(reference, *opened)) {
+    p.findings.tampered("content_commitment", name + " is not what the leaf committed to", index);
+    return;
+  }
+  ++p.checked_contents;
+}
+
+Result<void> LogVerifier::check_canonical_outputs() {
+  Findings& findings = progress_.findings;
+  return connection_->read([&](Queries& queries) -> Result<void> {
+    Findings found = findings;
+    auto read =
+        queries.canonical_outputs([&](Bytes key, std::uint64_t leaf, std::int64_t expires_us) {
+          const auto bytes = queries.leaf(leaf);
+          const auto json = bytes ? parse_json(*bytes) : Result<Json>(bytes.error());
+          const auto head = json ? read_leaf_head(*json) : Result<LeafHead>(json.error());
+          const bool agrees = head && head->canonical &&
+                              as_text(head->canonical->key.view()) == as_text(key) &&
+                              head->canonical->expires_us == expires_us;
+          if (!agrees) {
+            found.tampered("canonical_output",
+                           "a canonical output points to leaf " + std::to_string(leaf) +
+                               ", which does not say so",
+                           leaf);
+          }
+          return true;
+        });
+    if (!read && read.error().code == Errc::tampered) {
+      found.tampered("database", read.error().what);
+    } else if (!read) {
+      return read;
+    }
+    findings = std::move(found);
+    return {};
+  });
+}
+
+VerifyReport LogVerifier::report(bool readable) {
+  VerifyReport report;
+  report.verdict = progress_.findings.verdict();
+  report.problems = progress_.findings.take_problems();
+  report.key_was_given = !options_.vkey.empty();
+  report.checked_leaves = progress_.checked_leaves;
+  report.checked_contents = progress_.checked_contents;
+  report.erased = progress_.erased;
+  if (!readable) return report;
+  report.size = progress_.nodes.tree().size();
+  report.root = progress_.nodes.tree().root();
+  if (key_) {
+    report.origin = key_->name;
+    report.vkey = key_->str();
+  }
+  return report;
+}
+
+}  // namespace
+
+Result<VerifyReport> verify_log(const std::filesystem::path& folder, const VerifyOptions& options) {
+  return LogVerifier(folder, options).run();
+}
+
+}  // namespace verbatim::audit

@@ -187,6 +187,11 @@ Result<void> LogVerifier::choose_key() {
                  "the newest checkpoint covers " + std::to_string(size) +
                      " leaves, but there are " + std::to_string(rows_),
                  rows_);
+    const auto head = key_ ? open_checkpoint(newest_->note, *key_) : Result<Checkpoint>(Error{});
+    if (head && *head != Checkpoint{key_->name, newest_->size, newest_->root}) {
+      findings.tampered("checkpoint_columns",
+                        "the newest checkpoint: a column does not say what the note says", size);
+    }
   }
   if (rows_ > size) {
     findings.tampered("leaf_unsigned",

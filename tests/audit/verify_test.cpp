@@ -1,0 +1,448 @@
+#include "audit/verify.hpp"
+
+#include "audit/merkle.hpp"
+#include "audit/signer.hpp"
+#include "schema/file.hpp"
+#include "tests/audit/fixture.hpp"
+
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <thread>
+
+namespace verbatim::audit::test {
+namespace {
+
+using testing::Test;
+using Kinds = std::vector<std::string>;
+
+/// A closed log of 20 exchanges, of which leaf 2 is the first request and leaf 42 the stop.
+class VerifyTest : public LogTest {
+ protected:
+  void SetUp() override {
+    LogTest::SetUp();
+    open();
+    for (int i = 0; i < 20; ++i) exchange("body " + std::to_string(i));
+    close();
+  }
+  /// The verdict and the kinds of problems, as one line.
+  [[nodiscard]] std::string outcome(const VerifyOptions& with = {}) const {
+    const VerifyReport report = verified(with);
+    std::string text(verdict_name(report.verdict));
+    for (const std::string& kind : kinds(report)) text += " " + kind;
+    return text;
+  }
+  /// A copy of the whole folder, as a backup makes it.
+  [[nodiscard]] std::filesystem::path backup() const {
+    const auto copy = folder.string() + ".backup";
+    std::filesystem::remove_all(copy);
+    std::filesystem::copy(folder, copy, std::filesystem::copy_options::recursive);
+    return copy;
+  }
+  void restore(const std::filesystem::path& from, const std::string& file) const {
+    std::filesystem::copy_file(from / file, folder / file,
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  [[nodiscard]] NoteSigningKey key() const { return load_log_key(folder).value(); }
+
+  /// Recomputes nodes and newest root from the leaves, as an attacker would who knows the format.
+  void recompute(bool sign_anew, const NoteSigningKey& with) const {
+    std::string sql = "DELETE FROM node; DELETE FROM checkpoint;";
+    CompactRange tree;
+    std::uint64_t id = 0;
+    const auto r = reader();
+    const std::uint64_t size = r->size().value();
+    for (std::uint64_t i = 0; i < size; ++i) {
+      tree.append(leaf_hash(as_bytes(r->leaf(i)->bytes)), [&](const Digest& hash) {
+        sql += "INSERT INTO node VALUES (" + std::to_string(id++) + ", x'" + hash.hex() + "');";
+      });
+    }
+    if (sign_anew) {
+      const std::string note = sign_note(checkpoint_text({with.name, size, tree.root()}), with);
+      sql += "INSERT INTO checkpoint VALUES (" + std::to_string(size) + ", x'" + tree.root().hex() +
+             "', " + std::to_string(size) + ", '" + note + "');";
+    } else {
+      sql.replace(sql.find("DELETE FROM checkpoint;"), 23, "");
+    }
+    attack_without_triggers(sql);
+  }
+};
+
+TEST_F(VerifyTest, AWholeLogIsValid) {
+  const VerifyReport report = verified();
+  EXPECT_EQ(report.verdict, Verdict::valid);
+  EXPECT_TRUE(report.problems.empty()) << report.problems[0].kind << report.problems[0].detail;
+  EXPECT_EQ(report.size, 43u);
+  EXPECT_EQ(report.checked_leaves, 43u);
+  EXPECT_EQ(report.checked_contents, 40u);
+  EXPECT_EQ(report.origin, "log.example/test");
+  EXPECT_FALSE(report.key_was_given);
+  VerifyOptions with;
+  with.vkey = report.vkey;
+  EXPECT_TRUE(verified(with).key_was_given);
+  EXPECT_EQ(outcome(with), "VALID");
+}
+
+TEST_F(VerifyTest, ChangesNothingInTheFolder) {
+  const auto contents = [&] {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      files[entry.path().filename()] = read_file(entry.path(), 1 << 26).value();
+    }
+    return files;
+  };
+  const auto before = contents();
+  EXPECT_EQ(outcome(), "VALID");
+  EXPECT_TRUE(before == contents());
+}
+
+TEST_F(VerifyTest, ALiveLogIsValidWhileItGrows) {
+  open();
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    while (!stop) exchange();
+  });
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(outcome(), "VALID");
+  stop = true;
+  writer.join();
+}
+
+TEST_F(VerifyTest, NothingThereIsAnError) {
+  EXPECT_EQ(verify(folder / "nothing", {}).error().code, Errc::not_found);
+  VerifyOptions with;
+  with.vkey = "nonsense";
+  EXPECT_EQ(verify(folder, with).error().code, Errc::invalid_input);
+}
+
+TEST_F(VerifyTest, AnEditedLeafIsNamed) {
+  attack_without_triggers(
+      "UPDATE leaf SET bytes = CAST(replace(CAST(bytes AS TEXT), 'complete', 'rejected') AS BLOB),"
+      " status = 'rejected' WHERE idx = 5");
+  EXPECT_EQ(outcome(), "TAMPERED leaf_hash checkpoint_root");
+  EXPECT_EQ(verified().problems[0].index, 5u);
+}
+
+TEST_F(VerifyTest, AnEditedLastLeafOfAnOddTreeIsNamed) {
+  attack_without_triggers(
+      "UPDATE leaf SET bytes = CAST(replace(CAST(bytes AS TEXT), 'pid', 'pie')"
+      " AS BLOB) WHERE idx = 42");
+  EXPECT_EQ(outcome(), "TAMPERED leaf_hash checkpoint_root");
+}
+
+TEST_F(VerifyTest, AnEditedLeafWithRecomputedHashesContradictsTheCheckpoints) {
+  attack_without_triggers(
+      "UPDATE leaf SET bytes = CAST(replace(CAST(bytes AS TEXT), 'complete', 'rejected') AS BLOB),"
+      " status = 'rejected' WHERE idx = 5");
+  recompute(false, key());
+  EXPECT_EQ(outcome(), "TAMPERED checkpoint_root");
+}
+
+TEST_F(VerifyTest, AnEditedLeafSignedAnewForksFromTheHighWaterMark) {
+  attack_without_triggers(
+      "UPDATE leaf SET bytes = CAST(replace(CAST(bytes AS TEXT), 'complete', 'rejected') AS BLOB),"
+      " status = 'rejected' WHERE idx = 5");
+  recompute(true, key());
+  EXPECT_EQ(outcome(), "FORKED high_water_fork");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+TEST_F(VerifyTest, ALogSignedAnewByAnotherKeyIsNotThisLog) {
+  const NoteSigningKey other{"log.example/test", Ed25519PrivateKey(Ed25519Seed{1})};
+  VerifyOptions with;
+  with.checkpoint = reader()->checkpoint().value();
+  recompute(true, other);
+  EXPECT_EQ(outcome(), "TAMPERED checkpoint_key");
+  // He edits leaf 0 too, so that the log names his key.
+  attack_without_triggers("UPDATE leaf SET bytes = CAST(replace(CAST(bytes AS TEXT), '" +
+                          key().verifier().str() + "', '" + other.verifier().str() +
+                          "') AS BLOB) WHERE idx = 0");
+  recompute(true, other);
+  EXPECT_EQ(outcome(), "TAMPERED high_water_key");
+  std::filesystem::remove(folder / "high-water");
+  EXPECT_EQ(outcome(), "TRUNCATED high_water_missing");
+  EXPECT_EQ(outcome(with), "TAMPERED given_checkpoint_key high_water_missing");
+  with.checkpoint.clear();
+  with.vkey = key().verifier().str();
+  EXPECT_EQ(outcome(with), "TAMPERED key high_water_missing checkpoint_key");
+}
+
+TEST_F(VerifyTest, ACutTailIsSeenByTheHighWaterMark) {
+  attack_without_triggers(
+      "DELETE FROM leaf WHERE idx >= 22; DELETE FROM checkpoint WHERE size > 22;"
+      "DELETE FROM content WHERE id >= 22 * 16; DELETE FROM node WHERE id >= " +
+      std::to_string(stored_hash_count(22)));
+  EXPECT_EQ(outcome(), "TRUNCATED high_water");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+  VerifyOptions with;
+  with.checkpoint = read_high_water(folder).value().notes[0];
+  EXPECT_EQ(outcome(with), "TRUNCATED given_checkpoint_ahead high_water");
+  // The mark goes too: only who kept a checkpoint knows.
+  std::filesystem::remove(folder / "high-water");
+  EXPECT_EQ(outcome(with), "TRUNCATED given_checkpoint_ahead high_water_missing");
+}
+
+TEST_F(VerifyTest, ACarelesslyCutTailIsSeenInTheLogItself) {
+  attack_without_triggers("DELETE FROM leaf WHERE idx >= 40");
+  EXPECT_EQ(outcome(), "TRUNCATED leaf_missing node_extra content_extra high_water");
+}
+
+TEST_F(VerifyTest, ALeafTakenFromTheMiddleIsNamed) {
+  attack_without_triggers("DELETE FROM leaf WHERE idx = 7");
+  EXPECT_EQ(outcome(), "TAMPERED leaf_missing");
+}
+
+TEST_F(VerifyTest, ADeletedLogIsSeenByTheHighWaterMark) {
+  std::filesystem::remove(folder / "log.db");
+  EXPECT_EQ(outcome(), "TRUNCATED log_missing");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+TEST_F(VerifyTest, ARestoredBackupIsSeenByTheHighWaterMark) {
+  const auto old = backup();
+  open();
+  exchange();
+  close();
+  restore(old, "log.db");
+  EXPECT_EQ(outcome(), "TRUNCATED high_water");
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::tampered);
+  EXPECT_NE(error.what.find("rolled back"), std::string::npos) << error.what;
+}
+
+TEST_F(VerifyTest, TwoHistoriesOfOneLogAreAFork) {
+  const auto copy = backup();
+  open();
+  exchange("this");
+  close();
+  const std::string here = reader()->checkpoint().value();
+  LogOptions there = options();
+  there.data_dir = copy;
+  Log::open(there, clock).value();  // appends start and stop
+  LogOptions again = there;
+  Log::open(again, clock).value();
+  VerifyOptions with;
+  with.checkpoint = LogReader::open(copy).value()->checkpoint().value();
+  EXPECT_EQ(outcome(with), "FORKED given_checkpoint_fork");
+  // The other history's database in this folder:
+  restore(copy, "log.db");
+  EXPECT_EQ(outcome(), "FORKED high_water_fork");
+  with.checkpoint = here;
+  EXPECT_EQ(outcome(with), "FORKED given_checkpoint_fork high_water_fork");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+TEST_F(VerifyTest, AForkedCheckpointAmongTheStoredOnesIsEvidence) {
+  Digest root;
+  root.bytes[0] = 1;
+  const std::string note = sign_note(checkpoint_text({key().name, 20, root}), key());
+  attack_without_triggers("UPDATE checkpoint SET note = '" + note + "', root = x'" + root.hex() +
+                          "' WHERE size = 20");
+  EXPECT_EQ(outcome(), "FORKED checkpoint_fork");
+}
+
+TEST_F(VerifyTest, AnotherLogsDatabaseIsNotThisLog) {
+  LogOptions other = options();
+  other.data_dir = folder.string() + ".other";
+  std::filesystem::remove_all(other.data_dir);
+  { auto swapped = Log::open(other, clock).value(); }
+  restore(other.data_dir, "log.db");
+  EXPECT_EQ(outcome(), "TAMPERED keys_id high_water_key");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+TEST_F(VerifyTest, AnotherLogsKeysAreNotThisLogs) {
+  LogOptions other = options();
+  other.data_dir = folder.string() + ".other";
+  std::filesystem::remove_all(other.data_dir);
+  { auto swapped = Log::open(other, clock).value(); }
+  restore(other.data_dir, "keys.db");
+  EXPECT_EQ(outcome(), "TAMPERED keys_id content_key");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+  restore(other.data_dir, "master.key");
+  EXPECT_EQ(outcome(), "TAMPERED keys_id content_key");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+TEST_F(VerifyTest, DroppedTriggersAreNamed) {
+  attack("DROP TRIGGER leaf_no_update; CREATE TABLE mine (x)");
+  EXPECT_EQ(outcome(), "TAMPERED trigger_missing schema");
+}
+
+TEST_F(VerifyTest, TriggersRefuseWhatTheLogNeverDoes) {
+  const auto refused = [&](const std::string& sql) {
+    sqlite3* db = nullptr;
+    sqlite3_open((folder / "log.db").c_str(), &db);
+    const int code = sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
+    sqlite3_close(db);
+    return code == SQLITE_CONSTRAINT;
+  };
+  EXPECT_TRUE(refused("UPDATE leaf SET status = 'x' WHERE idx = 3"));
+  EXPECT_TRUE(refused("DELETE FROM leaf WHERE idx = 42"));
+  EXPECT_TRUE(refused("INSERT OR REPLACE INTO leaf SELECT * FROM leaf WHERE idx = 3"));
+  EXPECT_TRUE(
+      refused("INSERT INTO leaf SELECT 99, id, type, time_us, status, model, route, cache,"
+              " tenant, bytes FROM leaf WHERE idx = 3"));
+  EXPECT_TRUE(
+      refused("INSERT INTO leaf SELECT -1, id, type, time_us, status, model, route, cache,"
+              " tenant, bytes FROM leaf WHERE idx = 3"));
+  EXPECT_TRUE(refused("INSERT OR REPLACE INTO node SELECT * FROM node WHERE id = 3"));
+  EXPECT_TRUE(refused("INSERT OR REPLACE INTO checkpoint SELECT * FROM checkpoint LIMIT 1"));
+  EXPECT_TRUE(refused("UPDATE checkpoint SET note = ''"));
+  EXPECT_TRUE(refused("INSERT OR REPLACE INTO content SELECT * FROM content LIMIT 1"));
+  EXPECT_TRUE(refused("UPDATE content SET codec = 1 - codec"));
+  EXPECT_TRUE(refused("DELETE FROM content"));
+  EXPECT_EQ(outcome(), "VALID");
+}
+
+struct Flip {
+  const char* column;  // what is changed
+  const char* sql;
+  const char* outcome;
+};
+
+class ColumnTest : public VerifyTest, public testing::WithParamInterface<Flip> {};
+
+TEST_P(ColumnTest, AChangeInItIsNamed) {
+  attack_without_triggers(GetParam().sql);
+  EXPECT_EQ(outcome(), GetParam().outcome) << GetParam().sql;
+}
+
+// Flips one bit of the first byte of a BLOB column.
+#define FLIPPED(column) column " = CAST(x'00' || substr(" column ", 2) AS BLOB)"
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ColumnTest,
+    testing::Values(
+        Flip{"leaf_id", "UPDATE leaf SET " FLIPPED("id") " WHERE idx = 3", "TAMPERED leaf_columns"},
+        Flip{"leaf_type", "UPDATE leaf SET type = 'start' WHERE idx = 3", "TAMPERED leaf_columns"},
+        Flip{"leaf_time", "UPDATE leaf SET time_us = time_us + 1 WHERE idx = 3",
+             "TAMPERED leaf_columns"},
+        Flip{"leaf_status", "UPDATE leaf SET status = 'timeout' WHERE idx = 3",
+             "TAMPERED leaf_columns"},
+        Flip{"leaf_model", "UPDATE leaf SET model = 'other' WHERE idx = 2",
+             "TAMPERED leaf_columns"},
+        Flip{"leaf_route", "UPDATE leaf SET route = NULL WHERE idx = 2", "TAMPERED leaf_columns"},
+        Flip{"leaf_cache", "UPDATE leaf SET cache = 'hit' WHERE idx = 3", "TAMPERED leaf_columns"},
+        Flip{"leaf_tenant", "UPDATE leaf SET tenant = 'x' WHERE idx = 2", "TAMPERED leaf_columns"},
+        Flip{"leaf_bytes", "UPDATE leaf SET " FLIPPED("bytes") " WHERE idx = 6",
+             "TAMPERED leaf_format leaf_hash exchange checkpoint_root"},
+        Flip{"node_leaf_level", "UPDATE node SET " FLIPPED("hash") " WHERE id = 4",
+             "TAMPERED node_hash"},
+        Flip{"node_inner_level", "UPDATE node SET " FLIPPED("hash") " WHERE id = 6",
+             "TAMPERED node_hash"},
+        Flip{"node_gone", "DELETE FROM node WHERE id = 6", "TAMPERED node_missing"},
+        Flip{"checkpoint_size", "UPDATE checkpoint SET size = 100 WHERE size = 43",
+             "TAMPERED leaf_missing checkpoint_columns"},
+        Flip{"checkpoint_root", "UPDATE checkpoint SET " FLIPPED("root") " WHERE size = 20",
+             "TAMPERED checkpoint_columns"},
+        Flip{"checkpoint_open_from", "UPDATE checkpoint SET open_from = 0 WHERE size = 20",
+             "TAMPERED checkpoint_columns"},
+        Flip{"checkpoint_note",
+             "UPDATE checkpoint SET note = replace(note, char(10) || '20' || char(10), char(10) || "
+             "'21' || char(10)) WHERE size = 20",
+             "TAMPERED checkpoint_signature"},
+        Flip{"content_kek", "UPDATE content SET kek = 77 WHERE id = 32", "TAMPERED content_key"},
+        Flip{"content_codec", "UPDATE content SET codec = 1 - codec WHERE id = 32",
+             "TAMPERED content_sealed"},
+        Flip{"content_dek", "UPDATE content SET " FLIPPED("dek") " WHERE id = 32",
+             "TAMPERED content_key"},
+        Flip{"content_sealed", "UPDATE content SET " FLIPPED("sealed") " WHERE id = 32",
+             "TAMPERED content_sealed"},
+        Flip{"content_swapped",
+             "UPDATE content SET sealed = (SELECT sealed FROM content WHERE id = 64), dek = "
+             "(SELECT dek FROM content WHERE id = 64) WHERE id = 32",
+             "TAMPERED content_key"},
+        Flip{"content_gone", "DELETE FROM content WHERE id = 32", "TAMPERED content_missing"},
+        Flip{"content_more",
+             "INSERT INTO content SELECT 33, kek, codec, dek, sealed FROM content WHERE id = 32",
+             "TAMPERED content_extra"},
+        Flip{"canonical_output", "INSERT INTO canonical_output VALUES (zeroblob(32), 3, 0)",
+             "TAMPERED canonical_output"}),
+    [](const auto& flip) { return std::string(flip.param.column); });
+
+TEST_F(VerifyTest, AnErasedSubjectIsErasedNotTampered) {
+  attack("UPDATE kek SET wrapped = NULL", "keys.db");
+  const VerifyReport report = verified();
+  EXPECT_EQ(report.verdict, Verdict::valid);
+  EXPECT_EQ(report.erased, 40u);
+  EXPECT_EQ(reader()->content(2, "request.body").error().code, Errc::erased);
+  EXPECT_TRUE(reader()->receipt(2));
+}
+
+TEST_F(VerifyTest, TornPagesAreNamed) {
+  std::fstream file(folder / "log.db", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(3 * 16'384);
+  file << std::string(16'384, '\xa5');
+  file.close();
+  EXPECT_EQ(verified().verdict, Verdict::tampered);
+  EXPECT_EQ(kinds(verified())[0], "database");
+  std::filesystem::resize_file(folder / "log.db", 5000);
+  EXPECT_EQ(verified().verdict, Verdict::tampered);
+  std::ofstream(folder / "log.db")
+      << "not a database at all, but long enough to have a header....." << std::string(200, 'x');
+  EXPECT_EQ(outcome(), "TAMPERED database");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+TEST_F(VerifyTest, ANewerVersionIsRefusedByNameAndLeftAlone) {
+  attack("PRAGMA user_version = 2");
+  EXPECT_EQ(verify(folder, {}).error().code, Errc::newer_version);
+  EXPECT_EQ(refusal().code, Errc::newer_version);
+  EXPECT_EQ(LogReader::open(folder).error().code, Errc::newer_version);
+  attack("PRAGMA user_version = 1");
+  EXPECT_EQ(outcome(), "VALID");
+  attack("PRAGMA user_version = 2", "keys.db");
+  EXPECT_EQ(refusal().code, Errc::newer_version);
+}
+
+TEST_F(VerifyTest, AnOlderCheckpointIsAPrefix) {
+  VerifyOptions with;
+  with.checkpoint = reader()->checkpoint().value();
+  open();
+  exchange();
+  close();
+  EXPECT_EQ(outcome(with), "VALID");
+  with.checkpoint[0] = 'x';
+  EXPECT_EQ(verify(folder, with).error().code, Errc::invalid_input);
+}
+
+TEST_F(VerifyTest, AGivenCheckpointBeyondTheLogIsStale) {
+  // The whole folder is put back, its high-water mark too.
+  const auto old = backup();
+  open();
+  exchange();
+  close();
+  VerifyOptions with;
+  with.checkpoint = reader()->checkpoint().value();
+  for (const char* file : {"log.db", "keys.db", "high-water"}) restore(old, file);
+  EXPECT_EQ(outcome(), "VALID");
+  EXPECT_EQ(outcome(with), "STALE given_checkpoint_ahead");
+}
+
+TEST_F(VerifyTest, DoesNotSeeACutTailWithoutMarkOrCheckpoint) {
+  // The limit of what a log can say of itself; why receipts, witnesses and exports matter.
+  const auto old = backup();
+  open();
+  exchange();
+  close();
+  for (const char* file : {"log.db", "keys.db", "high-water"}) restore(old, file);
+  EXPECT_EQ(outcome(), "VALID");
+}
+
+TEST_F(VerifyTest, ATornHighWaterSlotIsNoLoss) {
+  std::fstream file(folder / "high-water", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(10);
+  file << std::string(100, '\0');
+  file.close();
+  EXPECT_EQ(outcome(), "VALID");
+  open();
+  exchange();
+  close();
+  EXPECT_EQ(outcome(), "VALID");
+  std::ofstream(folder / "high-water") << std::string(8192, '\n');
+  EXPECT_EQ(outcome(), "TAMPERED high_water_damaged");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+}  // namespace
+}  // namespace verbatim::audit::test

@@ -300,7 +300,9 @@ TEST_F(RequestTest, NanInOneRequestEndsItAndLeavesItsNeighboursAlone) {
   auto& embedding = tensors.at("model.embed_tokens.weight").values;
   embedding[5 * model.hidden] = std::numeric_limits<float>::quiet_NaN();
   const auto folder = test::fresh_dir("-poison");
-  std::filesystem::copy(folder_, folder, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(
+      folder_, folder,
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
   test::write_bytes(folder / "model.safetensors", test::safetensors_bytes(tensors, "F32"));
   const auto engine = load(folder);
   auto healthy = seeded({7, 8, 9}, 50, 3);

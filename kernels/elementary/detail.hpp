@@ -1,6 +1,8 @@
 #pragma once
 // Shared by the backends of the elementary functions: constants, and the exact values for hard cases.
 
+#include "kernels/cuda/shared_text.hpp"
+
 #include <cstddef>
 
 namespace verbatim::kernels::detail {
@@ -17,28 +19,28 @@ inline constexpr float kExpFlush = -87.33654f;
 inline constexpr double kF64Error = 0x1p-49;
 
 /// Coefficients of Taylor series, highest power first. exp: 1/12! ... 1/1!, 1/0!.
-inline constexpr double kExpSeries[13] = {1.0 / 479001600,
-                                          1.0 / 39916800,
-                                          1.0 / 3628800,
-                                          1.0 / 362880,
-                                          1.0 / 40320,
-                                          1.0 / 5040,
-                                          1.0 / 720,
-                                          1.0 / 120,
-                                          1.0 / 24,
-                                          1.0 / 6,
-                                          1.0 / 2,
-                                          1.0,
-                                          1.0};
+VERBATIM_TABLE double kExpSeries[13] = {1.0 / 479001600,
+                                        1.0 / 39916800,
+                                        1.0 / 3628800,
+                                        1.0 / 362880,
+                                        1.0 / 40320,
+                                        1.0 / 5040,
+                                        1.0 / 720,
+                                        1.0 / 120,
+                                        1.0 / 24,
+                                        1.0 / 6,
+                                        1.0 / 2,
+                                        1.0,
+                                        1.0};
 /// (e^r - 1 - r) / r^2: 1/14! ... 1/2!.
-inline constexpr double kExpm1Series[13] = {
+VERBATIM_TABLE double kExpm1Series[13] = {
     1.0 / 87178291200, 1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
     1.0 / 362880,      1.0 / 40320,      1.0 / 5040,      1.0 / 720,      1.0 / 120,
     1.0 / 24,          1.0 / 6,          1.0 / 2};
 /// (atanh(s)/s - 1) / s^2: 1/23 ... 1/3.
-inline constexpr double kAtanhSeries[11] = {1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17,
-                                            1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9,
-                                            1.0 / 7,  1.0 / 5,  1.0 / 3};
+VERBATIM_TABLE double kAtanhSeries[11] = {1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17,
+                                          1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9,
+                                          1.0 / 7,  1.0 / 5,  1.0 / 3};
 
 /// The correctly rounded value by double-double arithmetic, for finite x > 0 other than 1.
 [[nodiscard]] float log_exact(float x);

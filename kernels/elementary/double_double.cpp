@@ -9,27 +9,7 @@ constexpr double kLn2[3] = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56, 0x1.7b5
 constexpr double kHalfPi[3] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
                                -0x1.f1976b7ed8fbcp-110};
 
-/// a - n * (c[0] + c[1] + c[2]) for an integer n: the first product is exact, and cancels.
-Dd minus_multiple(Dd a, double n, const double (&c)[3]) {
-  const Dd first = a - two_product(n, c[0]);
-  const Dd second = first - two_product(n, c[1]);
-  return second - Dd{n * c[2], 0};
-}
-
 }  // namespace
-
-Dd exp(Dd x) {
-  const double n = std::rint(x.hi / kLn2[0]);
-  const Dd r = scaled(minus_multiple(x, n, kLn2), -4);  // |r| < 0.022
-
-  // q = e^r - 1 by its series: the term after the last is below 2^-140.
-  Dd q{0, 0};
-  for (int i = 17; i >= 1; --i) {
-    q = (r + r * q) / Dd{static_cast<double>(i), 0};
-  }
-  for (int i = 0; i < 4; ++i) q = q + q + q * q;  // (1 + q)^2 - 1
-  return scaled(Dd{1, 0} + q, static_cast<int>(n));
-}
 
 Dd log(double x) {
   int exponent = 0;
@@ -64,7 +44,8 @@ SinCos sin_cos(Dd r) {
 
 Reduced reduce_by_half_pi(double angle) {
   const double n = std::rint(angle / kHalfPi[0]);
-  return {minus_multiple(Dd{angle, 0}, n, kHalfPi), static_cast<int>(std::fmod(n, 4))};
+  return {minus_multiple(Dd{angle, 0}, n, kHalfPi[0], kHalfPi[1], kHalfPi[2]),
+          static_cast<int>(std::fmod(n, 4))};
 }
 
 }  // namespace verbatim::kernels::dd

@@ -21,24 +21,7 @@ namespace detail {
 
 float log_exact(float x) { return dd::to_f32(dd::log(static_cast<double>(x))); }
 
-float tanh_exact(float x) {
-  const double a = std::fabs(static_cast<double>(x));
-  dd::Dd y;
-  if (a < 0.5) {
-    // sinh / cosh by their series: (e^2a - 1) would lose bits.
-    const dd::Dd a2 = dd::two_product(a, a);
-    dd::Dd s{1, 0}, c{1, 0};
-    for (int i = 27; i >= 3; i -= 2) {
-      s = dd::Dd{1, 0} + a2 * s / dd::Dd{static_cast<double>(i * (i - 1)), 0};
-      c = dd::Dd{1, 0} + a2 * c / dd::Dd{static_cast<double>((i - 1) * (i - 2)), 0};
-    }
-    y = s * a / c;
-  } else {
-    const dd::Dd e = dd::exp(dd::Dd{2 * (a < 10 ? a : 10), 0});
-    y = (e - dd::Dd{1, 0}) / (e + dd::Dd{1, 0});
-  }
-  return std::copysign(dd::to_f32(y), x);
-}
+float tanh_exact(float x) { return dd::tanh_f32(x); }
 
 namespace {
 

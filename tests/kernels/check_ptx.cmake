@@ -1,0 +1,40 @@
+# Compiles every CUDA source of kernels/ to PTX with the build's flags, and reads the floating-point instructions.
+cmake_minimum_required(VERSION 3.25)
+file(MAKE_DIRECTORY ${WORK})
+file(GLOB sources ${SOURCE}/kernels/*/*_cuda.cu)
+if(NOT sources)
+  message(FATAL_ERROR "no CUDA source found under ${SOURCE}/kernels")
+endif()
+
+# Double-double arithmetic is written with plain operators: they must not be fused into others.
+if(NOT "--fmad=false" IN_LIST FLAGS)
+  message(FATAL_ERROR "the flags '${FLAGS}' lack --fmad=false")
+endif()
+
+# Arithmetic must name its rounding; .ftz and .approx are in no instruction.
+set(arithmetic "(add|sub|mul|div|fma|mad|sqrt|rcp|rsqrt|ex2|lg2|sin|cos|tanh)(\\.[a-z0-9]+)*\\.f(16|32|64)")
+foreach(source IN LISTS sources)
+  get_filename_component(name ${source} NAME_WE)
+  execute_process(
+    COMMAND ${NVCC} -std=c++20 -ptx -arch=compute_80 ${FLAGS} -I${SOURCE} ${source} -o ${WORK}/${name}.ptx
+    RESULT_VARIABLE failed ERROR_VARIABLE errors)
+  if(failed)
+    message(FATAL_ERROR "${source}: ${errors}")
+  endif()
+  file(READ ${WORK}/${name}.ptx ptx)
+  if(ptx MATCHES "[a-z0-9.]*\\.(ftz|approx)[a-z0-9.]*")
+    message(FATAL_ERROR "${name}: ${CMAKE_MATCH_0}")
+  endif()
+  string(REGEX MATCHALL "${arithmetic}" found "${ptx}")
+  list(LENGTH found count)
+  if(count EQUAL 0)
+    message(FATAL_ERROR "${name}: no arithmetic found: this check reads nothing")
+  endif()
+  list(REMOVE_DUPLICATES found)
+  foreach(instruction IN LISTS found)
+    if(NOT instruction MATCHES "^(add|sub|mul|div|fma|sqrt)\\.rn\\.f(32|64)$")
+      message(FATAL_ERROR "${name}: ${instruction} is not exactly rounded")
+    endif()
+  endforeach()
+  message(STATUS "${name}: ${count} instructions: ${found}")
+endforeach()

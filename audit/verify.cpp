@@ -28,6 +28,10 @@ Result<VerifyReport> verify(const std::filesystem::path& path, const VerifyOptio
   if (std::filesystem::is_regular_file(path, error)) {
     auto extracted = ExtractedArchive::extract(path);
     if (!extracted) return extracted.error();
+    if (!std::filesystem::exists(extracted->folder() / "manifest.json", error)) {
+      return Error{Errc::invalid_input, "the archive holds no bundle of evidence", path.string(),
+                   ""};
+    }
     return verify_bundle(extracted->folder(), options);
   }
   const auto has = [&](const char* name) { return std::filesystem::exists(path / name, error); };

@@ -1,0 +1,252 @@
+#include "audit/export.hpp"
+
+#include "audit/archive.hpp"
+#include "audit/dsse.hpp"
+#include "audit/signer.hpp"
+#include "schema/file.hpp"
+#include "tests/audit/fixture.hpp"
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace verbatim::audit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A log of 140 exchanges (more than one tile), closed, and a place to export it to.
+class ExportTest : public LogTest {
+ protected:
+  void SetUp() override {
+    LogTest::SetUp();
+    open();
+    for (int i = 0; i < 140; ++i) exchange("body " + std::to_string(i), i < 100 ? "demo" : "other");
+    close();
+    out = folder / "bundle";
+  }
+  ExportSummary exported(ExportOptions with = {}) {
+    with.out = out;
+    return export_evidence(*reader(), with).value();
+  }
+  [[nodiscard]] std::string outcome(const VerifyOptions& with = {}) const {
+    const VerifyReport report = verify(out, with).value();
+    std::string text(verdict_name(report.verdict));
+    for (const std::string& kind : kinds(report)) text += " " + kind;
+    return text;
+  }
+  void overwrite(const std::string& name, const std::string& bytes) const {
+    ASSERT_TRUE(fs::exists(out / name)) << name;
+    std::ofstream(out / name, std::ios::binary) << bytes;
+  }
+  [[nodiscard]] std::string bytes_of(const std::string& name) const {
+    return read_file(out / name, 1 << 26).value();
+  }
+
+  fs::path out;
+};
+
+TEST_F(ExportTest, ABundleVerifiesByItself) {
+  ExportOptions with;
+  with.extra_files = {{"README.txt", "hello"}};
+  const ExportSummary summary = exported(with);
+  EXPECT_EQ(summary.size, 283u);
+  EXPECT_EQ(summary.records, 140u);
+  EXPECT_EQ(summary.contents, 280u);
+  const std::string vkey = reader()->vkey();
+  fs::rename(out, folder.string() + ".bundle");  // away from its log
+  out = folder.string() + ".bundle";
+  const VerifyReport report = verify(out, {}).value();
+  EXPECT_EQ(report.verdict, Verdict::valid)
+      << (report.problems.empty() ? "" : report.problems[0].detail);
+  EXPECT_EQ(report.checked_leaves, 283u);
+  EXPECT_EQ(report.checked_contents, 280u);
+  VerifyOptions pinned;
+  pinned.vkey = vkey;
+  EXPECT_EQ(outcome(pinned), "VALID");
+  pinned.vkey = Ed25519PrivateKey(Ed25519Seed{1}).public_key()[0] != 0
+                    ? VerifierKey{"log.example/test", kNoteEd25519,
+                                  Ed25519PrivateKey(Ed25519Seed{1}).public_key()}
+                          .str()
+                    : "";
+  EXPECT_EQ(outcome(pinned), "TAMPERED key manifest_signature checkpoint_key");
+  EXPECT_TRUE(fs::exists(out / "tile/entries/001.p/27"));
+  EXPECT_TRUE(fs::exists(out / "tile/1/000.p/1"));
+  fs::remove_all(out);
+}
+
+TEST_F(ExportTest, DisclosesOnlyWhatWasChosen) {
+  ExportOptions with;
+  with.filter.model = "other";
+  with.contents = ContentChoice::selected;
+  with.fields = {"response.body"};
+  const ExportSummary summary = exported(with);
+  EXPECT_EQ(summary.records, 40u);
+  EXPECT_EQ(summary.contents, 40u);
+  EXPECT_EQ(outcome(), "VALID");
+  EXPECT_FALSE(fs::exists(out / "contents/202/request.body"));
+  EXPECT_TRUE(fs::exists(out / "contents/203/response.body"));
+  EXPECT_FALSE(fs::exists(out / "contents/3/response.body"));
+}
+
+TEST_F(ExportTest, OneRecordWithoutContents) {
+  ExportOptions with;
+  with.ids = {reader()->list({})->front().id};
+  with.contents = ContentChoice::none;
+  EXPECT_EQ(exported(with).contents, 0u);
+  EXPECT_FALSE(fs::exists(out / "contents"));
+  EXPECT_EQ(outcome(), "VALID");
+}
+
+TEST_F(ExportTest, NeverWritesOverWhatIsThere) {
+  exported();
+  ExportOptions with;
+  with.out = out;
+  EXPECT_EQ(export_evidence(*reader(), with).error().code, Errc::invalid_input);
+  with.out = folder / "log.db";
+  EXPECT_EQ(export_evidence(*reader(), with).error().code, Errc::invalid_input);
+}
+
+TEST_F(ExportTest, ErasedContentsAreLeftOut) {
+  attack("UPDATE kek SET wrapped = NULL", "keys.db");
+  const ExportSummary summary = exported();
+  EXPECT_EQ(summary.erased, 280u);
+  EXPECT_EQ(summary.contents, 0u);
+  EXPECT_EQ(outcome(), "VALID");
+}
+
+TEST_F(ExportTest, ChangedFilesAreNamed) {
+  exported();
+  const std::string body = bytes_of("contents/2/request.body");
+  overwrite("contents/2/request.body", "other" + body);
+  EXPECT_EQ(outcome(), "TAMPERED file_hash content_commitment");
+  overwrite("contents/2/request.body", body);
+  const std::string tile = bytes_of("tile/0/000");
+  overwrite("tile/0/000", std::string(tile.size(), 'x'));
+  EXPECT_EQ(outcome(), "TAMPERED file_hash tile");
+  overwrite("tile/0/000", tile);
+  const std::string entries = bytes_of("tile/entries/001.p/27");
+  std::string edited = entries;
+  edited.replace(edited.find("miss"), 4, "hits");
+  overwrite("tile/entries/001.p/27", edited);
+  EXPECT_EQ(outcome(), "TAMPERED file_hash tile checkpoint_root");
+  overwrite("tile/entries/001.p/27", entries.substr(0, entries.size() - 1));
+  EXPECT_EQ(outcome(), "TAMPERED file_hash entries");
+  overwrite("tile/entries/001.p/27", entries);
+  std::ofstream(out / "extra") << "x";
+  fs::create_symlink("/etc/passwd", out / "link");
+  EXPECT_EQ(outcome(), "TAMPERED file_extra file_type");
+  fs::remove(out / "extra");
+  fs::remove(out / "link");
+  fs::rename(out / "contents/2/request.body.salt", out / "gone");
+  fs::remove(out / "gone");
+  EXPECT_EQ(outcome(), "TAMPERED file_missing content_salt");
+}
+
+TEST_F(ExportTest, AChangedManifestIsNotTheSignedOne) {
+  exported();
+  std::string manifest = bytes_of("manifest.json");
+  manifest.replace(manifest.find("\"records\":140"), 13, "\"records\":141");
+  overwrite("manifest.json", manifest);
+  EXPECT_EQ(outcome(), "TAMPERED manifest_signature");
+  Json json = Json::parse(manifest);
+  json["format"] = "verbatim-evidence/2";
+  overwrite("manifest.json", json.dump());
+  EXPECT_EQ(verify(out, {}).error().code, Errc::newer_version);
+  overwrite("manifest.json", "[]");
+  EXPECT_EQ(verify(out, {}).error().code, Errc::invalid_input);
+}
+
+TEST_F(ExportTest, ACheckpointOfAnotherTimeIsStaleOrConsistent) {
+  VerifyOptions older;
+  older.checkpoint = reader()->checkpoint().value();
+  open();
+  exchange();
+  close();
+  VerifyOptions newer;
+  exported();
+  EXPECT_EQ(outcome(older), "VALID");
+  open();
+  exchange();
+  close();
+  newer.checkpoint = reader()->checkpoint().value();
+  EXPECT_EQ(outcome(newer), "STALE given_checkpoint_ahead");
+}
+
+TEST_F(ExportTest, APolicyThatIsNotMetIsUnwitnessed) {
+  exported();
+  const Ed25519PrivateKey witness(Ed25519Seed{7});
+  const VerifierKey key{"w", kNoteCosignature, witness.public_key()};
+  VerifyOptions with;
+  with.policy = "log " + reader()->vkey() + "\nwitness w " + key.str() + "\nquorum w\n";
+  EXPECT_EQ(outcome(with), "VALID_UNWITNESSED policy_quorum");
+  with.policy = "quorum none\n";
+  EXPECT_EQ(outcome(with), "VALID");
+  with.policy = "nonsense";
+  EXPECT_EQ(verify(out, with).error().code, Errc::invalid_input);
+}
+
+TEST_F(ExportTest, AZipFileVerifiesAndIsTheSameEachTime) {
+  out = folder / "bundle.zip";
+  exported();
+  EXPECT_EQ(outcome(), "VALID");
+  const std::string first = read_file(out, 1 << 26).value();
+  ExportOptions with;
+  with.out = folder / "again.zip";
+  ASSERT_TRUE(export_evidence(*reader(), with));
+  EXPECT_EQ(read_file(with.out, 1 << 26).value(), first);
+  for (const std::size_t length : {std::size_t{0}, std::size_t{100}, first.size() / 2}) {
+    std::ofstream(out, std::ios::binary | std::ios::trunc) << first.substr(0, length);
+    EXPECT_FALSE(verify(out, {}).has_value() && verify(out, {})->verdict == Verdict::valid);
+  }
+}
+
+TEST_F(ExportTest, PythonVerifiesItToo) {
+  const fs::path script = fs::path(VERBATIM_SOURCE_DIR) / "audit/evidence/verify.py";
+  if (std::system("python3 --version >/dev/null 2>&1") != 0 || !fs::exists(script)) {
+    GTEST_SKIP() << "SKIPPED: no python3, or no " << script;
+  }
+  exported();
+  const std::string command = "python3 '" + script.string() + "' '" + out.string() + "' > '" +
+                              (folder / "python.txt").string() + "' 2>&1";
+  EXPECT_EQ(std::system(command.c_str()), 0) << read_file(folder / "python.txt", 1 << 20).value();
+  overwrite("contents/2/request.body", "x");
+  EXPECT_NE(std::system(command.c_str()), 0);
+}
+
+/// Writes a zip file with one entry of any kind.
+void hostile_zip(const fs::path& path, const std::string& name, unsigned type,
+                 const std::string& bytes) {
+  archive* a = archive_write_new();
+  archive_write_set_format_zip(a);
+  ASSERT_EQ(archive_write_open_filename(a, path.c_str()), ARCHIVE_OK);
+  archive_entry* entry = archive_entry_new();
+  archive_entry_set_pathname(entry, name.c_str());
+  archive_entry_set_filetype(entry, type);
+  if (type == AE_IFLNK) archive_entry_set_symlink(entry, "/etc/passwd");
+  archive_entry_set_perm(entry, 0644);
+  archive_entry_set_size(entry, static_cast<la_int64_t>(bytes.size()));
+  archive_write_header(a, entry);
+  archive_write_data(a, bytes.data(), bytes.size());
+  archive_entry_free(entry);
+  archive_write_close(a);
+  archive_write_free(a);
+}
+
+TEST_F(LogTest, HostileArchivesAreRefused) {
+  const fs::path zip = folder / "bad.zip";
+  for (const char* name : {"../escape", "/absolute", "a/../../b", "a//b", "./a", "a\\b"}) {
+    hostile_zip(zip, name, AE_IFREG, "x");
+    EXPECT_EQ(verify(zip, {}).error().code, Errc::invalid_input) << name;
+  }
+  hostile_zip(zip, "link", AE_IFLNK, "");
+  EXPECT_EQ(verify(zip, {}).error().code, Errc::invalid_input);
+  std::ofstream(zip) << "PK nonsense";
+  EXPECT_EQ(verify(zip, {}).error().code, Errc::invalid_input);
+  EXPECT_FALSE(fs::exists(folder.parent_path() / "escape"));
+}
+
+}  // namespace
+}  // namespace verbatim::audit::test

@@ -86,4 +86,8 @@ void attention_scalar(const QueryGroup& group) {
   }
 }
 
+void attention_portable(const QueryGroup& group) {
+  for (std::size_t i = 0; i < group.count; ++i) query_portable(group, group.queries[i]);
+}
+
 }  // namespace verbatim::kernels::detail

@@ -4,7 +4,6 @@
 // avx512::V.
 
 #include "kernels/attention/detail.hpp"
-#include "kernels/elementary/elementary.hpp"
 #include "kernels/elementary/elementary_vector.hpp"
 
 #include <cstddef>

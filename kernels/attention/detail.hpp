@@ -1,7 +1,7 @@
 #pragma once
 // What attention.cpp hands to one backend: queries that read the same keys and values.
 
-#include "kernels/attention/attention.hpp"
+#include "kernels/attention/shape.hpp"
 
 #include <cstddef>
 
@@ -48,6 +48,8 @@ struct QueryGroup {
 }
 
 void attention_scalar(const QueryGroup& group);
+/// What attention_scalar is on a processor without FMA; tests run it everywhere.
+void attention_portable(const QueryGroup& group);
 void attention_avx2(const QueryGroup& group);
 void attention_avx512(const QueryGroup& group);
 

@@ -9,11 +9,9 @@
 #ifdef __CUDACC__
 #define VERBATIM_SHARED __device__ inline
 #define VERBATIM_MEMBER __device__
-#define VERBATIM_TABLE static __device__ constexpr
 #else
 #define VERBATIM_SHARED inline
 #define VERBATIM_MEMBER
-#define VERBATIM_TABLE inline constexpr
 #endif
 
 namespace verbatim::kernels {

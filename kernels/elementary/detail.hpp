@@ -1,9 +1,19 @@
 #pragma once
 // Shared by the backends of the elementary functions: constants, and the exact values for hard cases.
 
-#include "kernels/cuda/shared_text.hpp"
-
 #include <cstddef>
+
+// Tables that the GPU's text reads too (cuda/shared_text.hpp).
+#ifdef __CUDACC__
+#define VERBATIM_TABLE static __device__ constexpr
+#else
+#define VERBATIM_TABLE inline constexpr
+#endif
+
+namespace verbatim::kernels {
+// As in elementary.hpp.
+[[nodiscard]] float exp_f32(float x);
+}  // namespace verbatim::kernels
 
 namespace verbatim::kernels::detail {
 
@@ -49,6 +59,8 @@ VERBATIM_TABLE double kAtanhSeries[11] = {1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17
 
 enum class Function { exp, log, tanh, silu, gelu_tanh };
 void apply_scalar(Function f, const float* in, std::size_t count, float* out);
+/// What apply_scalar is on a processor without FMA; tests run it everywhere.
+void apply_portable(Function f, const float* in, std::size_t count, float* out);
 void apply_avx2(Function f, const float* in, std::size_t count, float* out);
 void apply_avx512(Function f, const float* in, std::size_t count, float* out);
 

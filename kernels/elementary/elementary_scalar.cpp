@@ -132,6 +132,10 @@ void apply_scalar(Function f, const float* in, std::size_t count, float* out) {
   for (std::size_t i = 0; i < count; ++i) out[i] = apply_one(f, in[i]);
 }
 
+void apply_portable(Function f, const float* in, std::size_t count, float* out) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = one_portable(f, in[i]);
+}
+
 }  // namespace detail
 
 float exp_f32(float x) { return detail::apply_one(detail::Function::exp, x); }

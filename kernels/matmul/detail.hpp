@@ -20,6 +20,8 @@ struct PanelRange {
 };
 
 void matmul_scalar(const PanelRange& range);
+/// What matmul_scalar is on a processor without FMA; tests run it everywhere.
+void matmul_portable(const PanelRange& range);
 void matmul_avx2(const PanelRange& range);
 void matmul_avx512(const PanelRange& range);
 

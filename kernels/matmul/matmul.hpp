@@ -2,6 +2,7 @@
 // Matrix products with a fixed order of additions:  y[m][n] = sum_k x[m][k] * w[n][k] (+ bias[n])
 
 #include "kernels/backend.hpp"
+#include "kernels/block.hpp"
 #include "kernels/dtype.hpp"
 #include "kernels/thread_pool.hpp"
 
@@ -12,9 +13,6 @@
 #include <vector>
 
 namespace verbatim::kernels {
-
-/// K is cut at absolute multiples of this, and so are the positions of attention and all sums (numerics section 2).
-inline constexpr std::size_t kBlock = 256;
 
 /// A weight matrix as stored: row-major (rows, cols) = (N, K), as in a mapped file; any alignment.
 struct WeightsView {
@@ -29,7 +27,7 @@ struct WeightsView {
 /// The same for every backend. Movable, not copyable; reading is thread-safe.
 class PackedWeights {
  public:
-  static constexpr std::size_t kPanel = 16;
+  static constexpr std::size_t kPanel = kPanelRows;
 
   PackedWeights() = default;
   /// Copies; `view` may go afterwards.

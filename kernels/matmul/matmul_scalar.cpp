@@ -84,11 +84,9 @@ float dot_portable(const float* a, const float* b, std::size_t count) {
   return dot_body(a, b, count);
 }
 
-const bool kHasFma = __builtin_cpu_supports("fma");
+using Panel = void (*)(const float*, const float*, std::size_t, float*);
 
-}  // namespace
-
-void matmul_scalar(const PanelRange& range) {
+void matmul_with(Panel panel_product, const PanelRange& range) {
   const std::size_t size = element_size(range.dtype);
   std::vector<float> panel(range.cols * kPanel);
   for (std::size_t p = range.begin; p < range.end; ++p) {
@@ -98,8 +96,7 @@ void matmul_scalar(const PanelRange& range) {
     const std::size_t lanes = std::min(kPanel, range.rows - p * kPanel);
     for (std::size_t row = 0; row < range.m; ++row) {
       float y[kPanel];
-      (kHasFma ? panel_fma : panel_portable)(range.x + row * range.x_stride, panel.data(),
-                                             range.cols, y);
+      panel_product(range.x + row * range.x_stride, panel.data(), range.cols, y);
       for (std::size_t n = 0; n < lanes; ++n) {
         const std::size_t column = p * kPanel + n;
         range.y[row * range.y_stride + column] =
@@ -108,6 +105,15 @@ void matmul_scalar(const PanelRange& range) {
     }
   }
 }
+
+const bool kHasFma = __builtin_cpu_supports("fma");
+
+}  // namespace
+
+void matmul_scalar(const PanelRange& range) {
+  matmul_with(kHasFma ? panel_fma : panel_portable, range);
+}
+void matmul_portable(const PanelRange& range) { matmul_with(panel_portable, range); }
 
 }  // namespace detail
 

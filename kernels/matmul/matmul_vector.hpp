@@ -2,8 +2,8 @@
 // The matrix product on vectors: lanes run over the outputs of a panel, so that no chain of additions is ever split.
 // V is avx2::V or avx512::V.
 
+#include "kernels/block.hpp"
 #include "kernels/matmul/detail.hpp"
-#include "kernels/matmul/matmul.hpp"
 
 #include <cstddef>
 
@@ -12,7 +12,7 @@ namespace verbatim::kernels::detail {
 /// A register tile: `rows` rows of x times `panels` panels of weights, over the k of one block.
 template <class V, Dtype dtype, std::size_t rows, std::size_t panels>
 struct Tile {
-  static constexpr std::size_t kPanel = PackedWeights::kPanel;
+  static constexpr std::size_t kPanel = kPanelRows;
   static constexpr std::size_t kVectors = kPanel / V::kLanes;  // of a panel
   static constexpr std::size_t kAll = kVectors * panels;
   static constexpr std::size_t kSize = dtype == Dtype::f32 ? 4 : 2;
@@ -66,7 +66,7 @@ constexpr std::size_t kTileRows = V::kRegisters == 32 ? 12 : 6;
 
 template <class V, Dtype dtype>
 struct BlockedMatmul {
-  static constexpr std::size_t kPanel = PackedWeights::kPanel;
+  static constexpr std::size_t kPanel = kPanelRows;
   static constexpr std::size_t kSize = dtype == Dtype::f32 ? 4 : 2;
   static constexpr std::size_t kRows = kTileRows<V>;
   static constexpr std::size_t kChunk =

@@ -3,6 +3,7 @@
 #include "kernels/attention/attention.hpp"
 
 #include "kernels/elementary/elementary.hpp"
+#include "kernels/matmul/matmul.hpp"
 #include "support.hpp"
 
 #include <algorithm>

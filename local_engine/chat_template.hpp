@@ -7,6 +7,7 @@
 #include "schema/error.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,9 +22,10 @@ struct RenderInput {  // OrderedJson: as in Python, tojson prints members in the
   std::int64_t now_us = 0;  ///< what strftime_now sees: the time of the request
 };
 
+/// Immutable; may be used from any thread.
 class ChatTemplate {
  public:
-  /// `invalid_input` names line and column.
+  /// `invalid_input` names line and column; `unsupported` also the statement that is not supported.
   [[nodiscard]] static Result<std::shared_ptr<const ChatTemplate>> parse(std::string source);
   virtual ~ChatTemplate() = default;
   /// `invalid_input`: the template's own raise_exception message, or a fault with line and column. Bounded
@@ -31,5 +33,11 @@ class ChatTemplate {
   [[nodiscard]] virtual Result<std::string> render(const RenderInput& input) const = 0;
   [[nodiscard]] virtual Digest sha256() const = 0;
 };
+
+/// The chat template of a model: chat_template.jinja in its folder, else "chat_template" of tokenizer_config.json (a
+/// text, or a list of named templates: the one named "default"), or `tokenizer.chat_template` of a .gguf. Null when
+/// it has none. Errors as parse(), `unsupported` for a list without a default, `storage_failed`.
+[[nodiscard]] Result<std::shared_ptr<const ChatTemplate>> load_chat_template(
+    const std::filesystem::path& path);
 
 }  // namespace verbatim::local_engine

@@ -60,7 +60,9 @@ Result<std::unique_ptr<Model>> Model::load(const ModelFiles& files, kernels::Bac
   if (!weights) return weights.error();
   model->weights_ = std::move(*weights);
   auto inverse = inverse_frequencies(model->config_);
-  if (!inverse) return inverse.error();
+  if (!inverse)
+    return Error{inverse.error().code, inverse.error().what, files.path.string(),
+                 inverse.error().advice};
   model->inverse_frequencies_ = std::move(*inverse);
   if (const auto grown = model->grow_rope(1); !grown) return grown.error();
   return model;

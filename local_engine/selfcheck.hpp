@@ -1,0 +1,41 @@
+#pragma once
+// Proves on this machine, with this model, what the numerics profile promises.
+
+#include "local_engine/engine.hpp"
+#include "schema/error.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace verbatim::local_engine {
+
+/// One promise, and how often it was put to the test.
+struct SelfcheckFinding {
+  std::string check;  ///< backends_agree, batch_invariance, decode_equals_prefill, chunking
+  bool passed = true;
+  std::size_t cases = 0;
+  std::string first_difference;  ///< what differed first, and where; "" when nothing did
+};
+
+struct SelfcheckReport {
+  bool passed = true;
+  std::vector<std::string> backends;  ///< compared with each other
+  std::vector<SelfcheckFinding> findings;
+  std::size_t tokens = 0;  ///< outputs compared
+  double seconds = 0;
+};
+
+/// Random prompts, greedy and seeded, until `seconds` have passed and at least one round is done. A fixed seed: the same
+/// time finds the same things. Errors as Engine::load(); a difference is a finding, not an error.
+[[nodiscard]] Result<SelfcheckReport> selfcheck(const std::filesystem::path& path, double seconds);
+
+/// The same with engines made by `make`, one for each of these backends. For tests that hand in a wrong engine.
+using EngineFactory = std::function<Result<std::shared_ptr<Engine>>(const EngineOptions&)>;
+[[nodiscard]] Result<SelfcheckReport> selfcheck(const EngineFactory& make,
+                                                const std::vector<std::string>& backends,
+                                                double seconds);
+
+}  // namespace verbatim::local_engine

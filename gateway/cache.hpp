@@ -1,0 +1,64 @@
+#pragma once
+// Which answers may be served again, under which key, and how concurrent misses become one question.
+
+#include "gateway/config.hpp"
+#include "gateway/dialect.hpp"
+#include "gateway/net.hpp"
+#include "gateway/upstream.hpp"
+#include "schema/digest.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verbatim::gateway {
+
+/// May the answer to this request be stored and served? Only chat, completions and messages; only what asks
+/// for determinism, unless the policy says always; never what is stateful; never what the client's
+/// Cache-Control forbids (which has no effect on the log).
+[[nodiscard]] bool is_cacheable(const CachePolicy& policy, const RequestHead& head, Api api,
+                                const RequestFacts& facts);
+
+/// Everything that identifies the answer: API, model, path and query, version headers, and the canonical body
+/// without the members that do not change what is generated (stream, user, metadata, ...). `scope` keeps
+/// apart callers who must not share. Fields are length-prefixed, so that no two questions have one preimage.
+/// Absent if the body cannot be canonicalised.
+[[nodiscard]] std::optional<std::string> cache_preimage(const RequestHead& head, Api api,
+                                                        std::string_view body,
+                                                        std::string_view model_identity,
+                                                        std::string_view scope);
+
+/// Questions under way, by cache key: the first asker leads, the others wait for him.
+class Flights {
+ public:
+  /// Who leads a flight. When it goes, however it ended, the waiters wake.
+  class Leader {
+   public:
+    Leader(Flights& flights, const Digest& key) : flights_(flights), key_(key) {}
+    ~Leader() { flights_.land(key_); }
+    Leader(const Leader&) = delete;
+    Leader& operator=(const Leader&) = delete;
+
+   private:
+    Flights& flights_;
+    Digest key_;
+  };
+
+  explicit Flights(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+
+  /// Leads, or null if somebody else does: then wait().
+  [[nodiscard]] std::unique_ptr<Leader> lead(const Digest& key);
+  /// Until the leader has ended, or the client has gone.
+  [[nodiscard]] net::awaitable<void> wait(Digest key, Cancellation& cancellation);
+
+ private:
+  void land(const Digest& key);
+
+  std::shared_ptr<Mailbox> mailbox_;
+  std::map<Digest, std::vector<std::shared_ptr<Signal>>> waiting_;
+};
+
+}  // namespace verbatim::gateway

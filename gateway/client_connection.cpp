@@ -1,0 +1,111 @@
+#include "gateway/client_connection.hpp"
+
+#include <boost/asio/write.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace verbatim::gateway {
+
+namespace {
+constexpr std::size_t kReadBytes = 16384;
+}
+
+ClientConnection::ClientConnection(tcp::socket socket, Deadlines& deadlines,
+                                   std::size_t buffer_bytes_max)
+    : socket_(std::move(socket)),
+      deadline_(deadlines,
+                [this] {
+                  timed_out_ = true;
+                  error_code ignored;
+                  socket_.cancel(ignored);
+                }),
+      buffer_(kReadBytes, '\0'),
+      buffer_bytes_max_(buffer_bytes_max) {
+  error_code ignored;
+  socket_.set_option(tcp::no_delay(true), ignored);
+}
+
+void ClientConnection::consume(std::size_t bytes) {
+  begin_ += bytes;
+  if (begin_ == end_ && !reading_) begin_ = end_ = 0;
+}
+
+void ClientConnection::read_ahead() {
+  if (reading_ || gone_ || !socket_.is_open()) return;
+  if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+  }
+  if (end_ >= buffer_bytes_max_) return;
+  if (buffer_.size() - end_ < kReadBytes / 2) buffer_.resize(buffer_.size() * 2);
+  reading_ = true;
+  socket_.async_read_some(net::buffer(buffer_.data() + end_, buffer_.size() - end_),
+                          [self = shared_from_this()](error_code error, std::size_t bytes) {
+                            self->read_done(error, bytes);
+                          });
+}
+
+void ClientConnection::read_done(error_code error, std::size_t bytes) {
+  reading_ = false;
+  if (error) {
+    gone_ = true;
+  } else {
+    end_ += bytes;
+  }
+  if (waiting_) {
+    read_signal_.wake();
+  } else if (gone_) {
+    if (const auto tell = std::exchange(tell_gone_, nullptr)) tell();
+  }
+}
+
+net::awaitable<bool> ClientConnection::more(std::chrono::milliseconds within) {
+  if (gone_) co_return false;
+  const std::size_t before = end_ - begin_;
+  deadline_.arm(within);
+  read_ahead();
+  waiting_ = true;
+  if (reading_) co_await read_signal_.wait();
+  waiting_ = false;
+  deadline_.disarm();
+  co_return !gone_ && end_ - begin_ > before;
+}
+
+net::awaitable<bool> ClientConnection::write(std::vector<net::const_buffer> pieces,
+                                             std::chrono::milliseconds within) {
+  if (gone_) co_return false;
+  deadline_.arm(within);
+  const auto [error, bytes] = co_await net::async_write(socket_, pieces, kTuple);
+  deadline_.disarm();
+  if (error) gone_ = true;
+  co_return !error;
+}
+
+net::awaitable<void> ClientConnection::linger(std::chrono::milliseconds within) {
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  // Closing with unread bytes would send a reset, which can overtake the answer.
+  for (std::size_t left = 1u << 20; left > 0;) {
+    begin_ = end_ = reading_ ? end_ : 0;
+    const bool got = co_await more(within);
+    if (!got) break;
+    left -= std::min(left, end_ - begin_);
+  }
+  close();
+}
+
+void ClientConnection::close() {
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_both, ignored);
+  socket_.close(ignored);
+}
+
+void ClientConnection::abort() {
+  error_code ignored;
+  socket_.set_option(net::socket_base::linger(true, 0), ignored);
+  socket_.close(ignored);
+}
+
+}  // namespace verbatim::gateway

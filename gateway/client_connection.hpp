@@ -1,0 +1,76 @@
+#pragma once
+// The client's end of a connection: reads ahead while an exchange runs, so that a client who leaves is noticed
+// at once, and writes with a deadline.
+
+#include "gateway/deadline.hpp"
+#include "gateway/net.hpp"
+
+#include <boost/asio/buffer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verbatim::gateway {
+
+/// On the gateway's thread. Shared, because a read that is under way keeps it alive after its session.
+class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+ public:
+  /// Reads ahead until `buffer_bytes_max` bytes wait.
+  ClientConnection(tcp::socket socket, Deadlines& deadlines, std::size_t buffer_bytes_max);
+
+  /// What has been read and not yet consumed.
+  [[nodiscard]] std::string_view readable() const {
+    return std::string_view(buffer_).substr(begin_, end_ - begin_);
+  }
+  void consume(std::size_t bytes);
+
+  /// Waits for more bytes. False when the client has closed, failed, or not sent anything for `within`.
+  [[nodiscard]] net::awaitable<bool> more(std::chrono::milliseconds within);
+
+  /// Starts to read without waiting: from here on a client who closes is noticed.
+  void read_ahead();
+  /// Runs once, when the client goes while nobody waits in more(). Null to take it back.
+  void on_gone(std::function<void()> tell) { tell_gone_ = std::move(tell); }
+  [[nodiscard]] bool gone() const { return gone_; }
+  [[nodiscard]] bool timed_out() const { return timed_out_; }
+  /// After a read that came too late: the client may still be told so.
+  void forgive_timeout() { gone_ = timed_out_ = false; }
+
+  /// Writes all of it. False if the client has gone or took longer than `within`.
+  [[nodiscard]] net::awaitable<bool> write(std::vector<net::const_buffer> pieces,
+                                           std::chrono::milliseconds within);
+
+  /// True while there is nothing of a request: the session may be closed without harm.
+  void set_idle(bool idle) { idle_ = idle; }
+  [[nodiscard]] bool idle() const { return idle_; }
+
+  /// Ends the connection properly: what was written arrives, if the client has sent nothing more.
+  void close();
+  /// As close(), but first reads and drops what the client is still sending, for at most `within` a read.
+  [[nodiscard]] net::awaitable<void> linger(std::chrono::milliseconds within);
+  /// Ends it with a reset, so that no client takes a cut answer for a whole one.
+  void abort();
+
+ private:
+  void read_done(error_code error, std::size_t bytes);
+
+  tcp::socket socket_;
+  Deadlines::Entry deadline_;
+  std::string buffer_;  // [begin_, end_) is readable, the rest free
+  std::size_t begin_ = 0, end_ = 0;
+  std::size_t buffer_bytes_max_;
+  bool reading_ = false;
+  bool gone_ = false;
+  bool timed_out_ = false;
+  bool idle_ = true;
+  bool waiting_ = false;  // in more()
+  Signal read_signal_;
+  std::function<void()> tell_gone_;
+};
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,186 @@
+#include "gateway/config.hpp"
+
+#include "schema/canonical_json.hpp"
+#include "schema/digest.hpp"
+
+#include <boost/url/parse.hpp>
+#include <boost/url/url_view.hpp>
+
+#include <charconv>
+
+namespace verbatim::gateway {
+
+namespace {
+
+Error bad(std::string what, std::string_view where, std::string advice = "") {
+  return {Errc::invalid_input, std::move(what), std::string(where), std::move(advice)};
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  }
+  return out;
+}
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 &&
+         name.find_first_of(" \t\r\n\"'=") == std::string_view::npos;
+}
+
+/// Splits "NAME=REST".
+Result<std::pair<std::string, std::string>> parse_pair(std::string_view text,
+                                                       std::string_view form) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || !is_name(text.substr(0, equals)) ||
+      equals + 1 == text.size()) {
+    return bad("'" + std::string(text) + "' is not " + std::string(form), "",
+               "a name has no blanks or quotes");
+  }
+  return std::pair(std::string(text.substr(0, equals)), std::string(text.substr(equals + 1)));
+}
+
+}  // namespace
+
+std::string HostPort::str() const {
+  const bool brackets = host.find(':') != std::string::npos;
+  return (brackets ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<HostPort> parse_host_port(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const auto refuse = [&] {
+    return bad("'" + std::string(text) + "' is not HOST:PORT", "", "for example 127.0.0.1:8080");
+  };
+  if (colon == std::string_view::npos) return refuse();
+  std::string_view host = text.substr(0, colon);
+  const std::string_view digits = text.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return refuse();
+  }
+  unsigned port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (error != std::errc() || end != digits.data() + digits.size() || port > 65535 ||
+      host.empty()) {
+    return refuse();
+  }
+  return HostPort{std::string(host), static_cast<std::uint16_t>(port)};
+}
+
+Result<BaseUrl> parse_base_url(std::string_view text) {
+  const auto parsed = boost::urls::parse_uri(boost::core::string_view(text.data(), text.size()));
+  const std::string shown = "'" + std::string(text.substr(0, 200)) + "'";
+  if (!parsed) return bad(shown + " is not a URL", "", "for example https://api.openai.com");
+  const boost::urls::url_view url = *parsed;
+  BaseUrl base;
+  if (url.scheme_id() == boost::urls::scheme::https) {
+    base.tls = true;
+  } else if (url.scheme_id() != boost::urls::scheme::http) {
+    return bad(shown + " is neither http nor https", "");
+  }
+  // The URL is written into logs and leaves: a password does not belong there.
+  if (url.has_userinfo()) return bad("an upstream's URL must not hold credentials", "");
+  if (url.has_query() || url.has_fragment()) {
+    return bad(shown + " has a query or a fragment", "", "give the base URL only");
+  }
+  base.address.host = std::string(url.host_address());
+  if (base.address.host.empty()) return bad(shown + " names no host", "");
+  base.address.port = base.tls ? 443 : 80;
+  if (url.has_port()) {
+    const std::string digits(url.port());
+    unsigned port = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+    if (error != std::errc() || port == 0 || port > 65535)
+      return bad(shown + " has no valid port", "");
+    base.address.port = static_cast<std::uint16_t>(port);
+  }
+  base.prefix = std::string(url.encoded_path());
+  while (base.prefix.ends_with('/')) base.prefix.pop_back();
+  if (base.prefix.ends_with("/v1")) {
+    base.prefix.resize(base.prefix.size() - 3);
+    base.had_v1 = true;
+  }
+  return base;
+}
+
+std::string BaseUrl::target(std::string_view request_target) const {
+  const bool has_v1 = request_target == "/v1" || request_target.starts_with("/v1/") ||
+                      request_target.starts_with("/v1?");
+  std::string out = prefix;
+  if (had_v1 && !has_v1) out += "/v1";
+  return out.append(request_target);
+}
+
+std::string BaseUrl::host_field() const {
+  const std::string text = address.str();
+  const std::string own = tls ? ":443" : ":80";
+  return text.ends_with(own) ? text.substr(0, text.size() - own.size()) : text;
+}
+
+Result<UpstreamConfig> parse_upstream(std::string_view text) {
+  const auto pair = parse_pair(text, "NAME=URL");
+  if (!pair) return pair.error();
+  const auto url = parse_base_url(pair->second);
+  if (!url) return url.error();
+  UpstreamConfig upstream{pair->first, *url, false, {}};
+  upstream.anthropic = lower(pair->first).find("anthropic") != std::string::npos ||
+                       lower(url->address.host).find("anthropic") != std::string::npos;
+  return upstream;
+}
+
+Result<ModelConfig> parse_model(std::string_view text) {
+  const auto pair = parse_pair(text, "NAME=PATH");
+  if (!pair) return pair.error();
+  return ModelConfig{pair->first, pair->second};
+}
+
+std::string_view mode_name(audit::DurabilityMode mode) {
+  switch (mode) {
+    case audit::DurabilityMode::strict:
+      return "strict";
+    case audit::DurabilityMode::overlap:
+      return "overlap";
+    case audit::DurabilityMode::relaxed:
+      return "relaxed";
+  }
+  return "";
+}
+
+std::string describe_config(const GatewayConfig& config) {
+  Json out = Json::object();
+  out["listen"] = config.listen.str();
+  out["mode"] = mode_name(config.mode);
+  out["on_log_failure"] =
+      config.on_log_failure == OnLogFailure::fail_closed ? "fail_closed" : "fail_open";
+  out["tenant"] = config.tenant;
+  out["upstreams"] = Json::array();
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    out["upstreams"].push_back({{"name", upstream.name},
+                                {"tls", upstream.url.tls},
+                                {"address", upstream.url.address.str()},
+                                {"prefix", upstream.url.prefix},
+                                {"dialect", upstream.anthropic ? "anthropic" : "openai"},
+                                {"ca_file", upstream.ca_file.string()}});
+  }
+  out["models"] = Json::array();
+  for (const ModelConfig& model : config.models) {
+    out["models"].push_back({{"name", model.name}, {"path", model.path.filename().string()}});
+  }
+  out["cache"] = {{"greedy", config.cache.greedy},
+                  {"seeded", config.cache.seeded},
+                  {"always", config.cache.always},
+                  {"share_remote", config.cache.share_remote},
+                  {"ttl_s", config.cache.ttl.count()}};
+  out["limits"] = {{"header_bytes_max", config.limits.header_bytes_max},
+                   {"body_bytes_max", config.limits.body_bytes_max},
+                   {"response_bytes_max", config.limits.response_bytes_max}};
+  out["timeouts"] = {{"first_byte_ms", config.timeouts.first_byte.count()},
+                     {"idle_ms", config.timeouts.idle.count()}};
+  out["engine"] = {{"backend", config.engine.backend}, {"profile", config.engine.profile}};
+  return canonical(out);
+}
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,124 @@
+#pragma once
+// What the gateway is told: by a TOML file, by the command line, or by a test.
+
+#include "audit/log.hpp"
+#include "local_engine/engine.hpp"
+#include "schema/error.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verbatim::gateway {
+
+struct HostPort {
+  std::string host;  ///< a name or a literal address; IPv6 without brackets
+  std::uint16_t port = 0;
+  [[nodiscard]] std::string str() const;  ///< with brackets where they are needed
+};
+
+/// "host:port", "[::1]:80". `invalid_input` otherwise.
+[[nodiscard]] Result<HostPort> parse_host_port(std::string_view text);
+
+/// Where a remote upstream is.
+struct BaseUrl {
+  bool tls = false;
+  HostPort address;
+  std::string
+      prefix;  ///< path before the request's own, without a slash at its end; a final /v1 is cut
+
+  /// The target to ask the upstream for. /v1 is there exactly once if the URL or the request had it.
+  [[nodiscard]] std::string target(std::string_view request_target) const;
+  /// The value of Host: without the port if it is the scheme's own.
+  [[nodiscard]] std::string host_field() const;
+
+  bool had_v1 = false;
+};
+
+/// `invalid_input`: not http or https, credentials, query or fragment in it, or no host.
+[[nodiscard]] Result<BaseUrl> parse_base_url(std::string_view url);
+
+struct UpstreamConfig {
+  std::string name;
+  BaseUrl url;
+  bool anthropic = false;         ///< speaks Anthropic's API: its requests go here
+  std::filesystem::path ca_file;  ///< PEM; "" is the system's store
+};
+
+struct ModelConfig {
+  std::string name;
+  std::filesystem::path path;
+};
+
+enum class OnLogFailure { fail_closed, fail_open };
+
+struct CachePolicy {
+  bool greedy = true;
+  bool seeded = true;
+  bool always = false;          ///< sampled requests too
+  bool share_remote = false;    ///< hits of remote upstreams across the credentials of a tenant
+  std::chrono::seconds ttl{0};  ///< 0: for ever
+  std::size_t body_bytes_max = 16u << 20;
+};
+
+struct Limits {
+  std::uint32_t header_bytes_max = 64u << 10;
+  std::uint64_t body_bytes_max = 64u << 20;
+  std::uint64_t response_bytes_max =
+      256u << 20;  ///< longer answers are cut off, and recorded as cut off
+  std::size_t decoded_bytes_max = 64u
+                                  << 20;  ///< of a compressed body, for the gateway's own reading
+  std::size_t connections_max = 8192;
+  std::size_t idle_upstream_max = 256;  ///< kept open for each upstream
+  double rejections_per_s =
+      20;  ///< with leaves of their own; more are counted in one leaf a second
+};
+
+struct Timeouts {
+  std::chrono::milliseconds client_head{
+      60'000};  ///< also how long a kept-alive connection may idle
+  std::chrono::milliseconds client_body{60'000};  ///< between two reads of a request's body
+  std::chrono::milliseconds client_write{60'000};
+  std::chrono::milliseconds connect{10'000};  ///< TLS handshake included
+  std::chrono::milliseconds first_byte{600'000};
+  std::chrono::milliseconds idle{300'000};  ///< between two reads of a response
+  std::chrono::milliseconds upstream_keep_alive{55'000};
+  std::chrono::milliseconds trailing{
+      250};  ///< how long the end of a response may take after its terminal event
+  std::chrono::milliseconds drain{30'000};
+};
+
+struct GatewayConfig {
+  HostPort listen{"127.0.0.1", 8080};
+  HostPort admin{"127.0.0.1", 0};
+  std::string admin_token;  ///< asked for by /metrics; "" asks for none
+  bool admin_enabled = true;
+  std::vector<UpstreamConfig> upstreams;
+  std::vector<ModelConfig> models;
+  audit::DurabilityMode mode = audit::DurabilityMode::strict;
+  OnLogFailure on_log_failure = OnLogFailure::fail_closed;
+  CachePolicy cache;
+  Limits limits;
+  Timeouts timeouts;
+  local_engine::EngineOptions engine;
+  std::string tenant = "default";
+};
+
+/// "NAME=URL" as the command line gives it.
+[[nodiscard]] Result<UpstreamConfig> parse_upstream(std::string_view text);
+/// "NAME=PATH".
+[[nodiscard]] Result<ModelConfig> parse_model(std::string_view text);
+
+/// Reads a TOML document. `name` is the file's name, for messages. `invalid_input` names line and key; a key
+/// that is not known is an error, so that a typing mistake never passes for a setting.
+[[nodiscard]] Result<GatewayConfig> parse_config(std::string_view toml, std::string_view name);
+
+/// The effective configuration as canonical JSON: what the `config` leaf commits to. Holds no secret.
+[[nodiscard]] std::string describe_config(const GatewayConfig& config);
+
+[[nodiscard]] std::string_view mode_name(audit::DurabilityMode mode);
+
+}  // namespace verbatim::gateway

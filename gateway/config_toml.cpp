@@ -1,0 +1,267 @@
+// The TOML form of the configuration: each table is a list of keys with the place each one sets.
+
+#include "gateway/config.hpp"
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <functional>
+#include <map>
+
+namespace verbatim::gateway {
+
+namespace {
+
+/// Reads tables; keeps the first error, with the file's name and the line.
+class Reader {
+ public:
+  explicit Reader(std::string_view name) : name_(name) {}
+
+  using Setter = std::function<void(const toml::node&, const std::string& key)>;
+  using Keys = std::map<std::string_view, Setter>;
+
+  void table(const toml::table& from, const std::string& path, const Keys& keys) {
+    for (const auto& [key, node] : from) {
+      const std::string whole =
+          path.empty() ? std::string(key.str()) : path + "." + std::string(key.str());
+      const auto setter = keys.find(key.str());
+      if (setter == keys.end()) {
+        fail(node, "unknown key '" + whole + "'");
+      } else {
+        setter->second(node, whole);
+      }
+    }
+  }
+
+  Setter text(std::string& to) {
+    return [this, &to](const toml::node& node, const std::string& key) {
+      if (const auto value = node.value_exact<std::string>()) {
+        to = *value;
+      } else {
+        fail(node, "'" + key + "' must be a string");
+      }
+    };
+  }
+  Setter flag(bool& to) {
+    return [this, &to](const toml::node& node, const std::string& key) {
+      if (const auto value = node.value_exact<bool>()) {
+        to = *value;
+      } else {
+        fail(node, "'" + key + "' must be true or false");
+      }
+    };
+  }
+  template <class T>
+  Setter count(T& to, std::int64_t min, std::int64_t max) {
+    return [this, &to, min, max](const toml::node& node, const std::string& key) {
+      const auto value = node.value_exact<std::int64_t>();
+      if (value && *value >= min && *value <= max) {
+        to = static_cast<T>(*value);
+      } else {
+        fail(node, "'" + key + "' must be an integer from " + std::to_string(min) + " to " +
+                       std::to_string(max));
+      }
+    };
+  }
+  Setter path(std::filesystem::path& to) {
+    return [this, &to](const toml::node& node, const std::string& key) {
+      std::string value;
+      text(value)(node, key);
+      to = value;
+    };
+  }
+  Setter milliseconds(std::chrono::milliseconds& to) {
+    return [this, &to](const toml::node& node, const std::string& key) {
+      std::int64_t value = to.count();
+      count(value, 1, 86'400'000)(node, key);
+      to = std::chrono::milliseconds(value);
+    };
+  }
+  Setter one_of(const std::map<std::string, std::function<void()>>& choices) {
+    return [this, choices](const toml::node& node, const std::string& key) {
+      const auto value = node.value_exact<std::string>();
+      const auto choice = value ? choices.find(*value) : choices.end();
+      if (choice != choices.end()) {
+        choice->second();
+        return;
+      }
+      std::string names;
+      for (const auto& [name, apply] : choices) names += (names.empty() ? "" : ", ") + name;
+      fail(node, "'" + key + "' must be one of " + names);
+    };
+  }
+  Setter sub_table(const Keys& keys) {
+    return [this, keys](const toml::node& node, const std::string& key) {
+      if (const toml::table* sub = node.as_table()) {
+        table(*sub, key, keys);
+      } else {
+        fail(node, "'" + key + "' must be a table");
+      }
+    };
+  }
+  /// `read` is given each table of an array of tables.
+  Setter tables(const std::function<void(const toml::table&, const std::string&)>& read) {
+    return [this, read](const toml::node& node, const std::string& key) {
+      const toml::array* list = node.as_array();
+      if (list == nullptr) return fail(node, "'" + key + "' must be written as [[" + key + "]]");
+      for (const toml::node& item : *list) {
+        if (const toml::table* each = item.as_table()) {
+          read(*each, key);
+        } else {
+          fail(item, "'" + key + "' must be written as [[" + key + "]]");
+        }
+      }
+    };
+  }
+
+  void fail(const toml::node& node, std::string what) {
+    if (error_) return;
+    error_ = Error{Errc::invalid_input, std::move(what),
+                   name_ + " line " + std::to_string(node.source().begin.line), ""};
+  }
+  void take(const toml::node& node, const Error& error) { fail(node, error.what); }
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ private:
+  std::string name_;
+  std::optional<Error> error_;
+};
+
+Reader::Setter host_port(Reader& reader, HostPort& to) {
+  return [&reader, &to](const toml::node& node, const std::string& key) {
+    std::string text;
+    reader.text(text)(node, key);
+    if (auto parsed = parse_host_port(text)) {
+      to = *parsed;
+    } else {
+      reader.take(node, parsed.error());
+    }
+  };
+}
+
+void read_upstream(Reader& reader, const toml::table& table, const std::string& key,
+                   GatewayConfig& config) {
+  std::string name, url, dialect;
+  std::filesystem::path ca_file;
+  reader.table(table, key,
+               {{"name", reader.text(name)},
+                {"url", reader.text(url)},
+                {"ca_file", reader.path(ca_file)},
+                {"dialect", reader.one_of({{"openai", [&] { dialect = "openai"; }},
+                                           {"anthropic", [&] { dialect = "anthropic"; }}})}});
+  auto upstream = parse_upstream(name + "=" + url);
+  if (!upstream) return reader.take(table, upstream.error());
+  if (!dialect.empty()) upstream->anthropic = dialect == "anthropic";
+  upstream->ca_file = ca_file;
+  config.upstreams.push_back(*upstream);
+}
+
+void read_model(Reader& reader, const toml::table& table, const std::string& key,
+                GatewayConfig& config) {
+  ModelConfig model;
+  reader.table(table, key, {{"name", reader.text(model.name)}, {"path", reader.path(model.path)}});
+  if (model.name.empty() || model.path.empty()) reader.fail(table, "a model needs name and path");
+  config.models.push_back(model);
+}
+
+void set_cache_policy(CachePolicy& cache, bool greedy, bool seeded, bool always) {
+  cache.greedy = greedy;
+  cache.seeded = seeded;
+  cache.always = always;
+}
+
+Reader::Keys gateway_keys(Reader& r, GatewayConfig& c) {
+  return {{"listen", host_port(r, c.listen)},
+          {"admin", host_port(r, c.admin)},
+          {"admin_enabled", r.flag(c.admin_enabled)},
+          {"admin_token", r.text(c.admin_token)},
+          {"tenant", r.text(c.tenant)}};
+}
+
+Reader::Keys log_keys(Reader& r, GatewayConfig& c) {
+  using audit::DurabilityMode;
+  return {{"mode", r.one_of({{"strict", [&c] { c.mode = DurabilityMode::strict; }},
+                             {"overlap", [&c] { c.mode = DurabilityMode::overlap; }},
+                             {"relaxed", [&c] { c.mode = DurabilityMode::relaxed; }}})},
+          {"on_failure",
+           r.one_of({{"fail_closed", [&c] { c.on_log_failure = OnLogFailure::fail_closed; }},
+                     {"fail_open", [&c] { c.on_log_failure = OnLogFailure::fail_open; }}})}};
+}
+
+Reader::Keys cache_keys(Reader& r, CachePolicy& c) {
+  return {{"policy", r.one_of({{"off", [&c] { set_cache_policy(c, false, false, false); }},
+                               {"greedy", [&c] { set_cache_policy(c, true, false, false); }},
+                               {"seeded", [&c] { set_cache_policy(c, true, true, false); }},
+                               {"always", [&c] { set_cache_policy(c, true, true, true); }}})},
+          {"share_remote", r.flag(c.share_remote)},
+          {"body_bytes_max", r.count(c.body_bytes_max, 0, std::int64_t{1} << 32)},
+          {"ttl_s", [&r, &c](const toml::node& node, const std::string& key) {
+             std::int64_t seconds = 0;
+             r.count(seconds, 0, 1'000'000'000)(node, key);
+             c.ttl = std::chrono::seconds(seconds);
+           }}};
+}
+
+Reader::Keys limit_keys(Reader& r, Limits& l) {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  return {{"header_bytes_max", r.count(l.header_bytes_max, 1024, 1 << 20)},
+          {"body_bytes_max", r.count(l.body_bytes_max, 0, 4 * kGiB)},
+          {"response_bytes_max", r.count(l.response_bytes_max, 1024, 4 * kGiB)},
+          {"decoded_bytes_max", r.count(l.decoded_bytes_max, 1024, 4 * kGiB)},
+          {"connections_max", r.count(l.connections_max, 1, 1'000'000)},
+          {"idle_upstream_max", r.count(l.idle_upstream_max, 0, 100'000)},
+          {"rejections_per_s", r.count(l.rejections_per_s, 0, 1'000'000)}};
+}
+
+Reader::Keys timeout_keys(Reader& r, Timeouts& t) {
+  return {{"client_head_ms", r.milliseconds(t.client_head)},
+          {"client_body_ms", r.milliseconds(t.client_body)},
+          {"client_write_ms", r.milliseconds(t.client_write)},
+          {"connect_ms", r.milliseconds(t.connect)},
+          {"first_byte_ms", r.milliseconds(t.first_byte)},
+          {"idle_ms", r.milliseconds(t.idle)},
+          {"upstream_keep_alive_ms", r.milliseconds(t.upstream_keep_alive)},
+          {"trailing_ms", r.milliseconds(t.trailing)},
+          {"drain_ms", r.milliseconds(t.drain)}};
+}
+
+Reader::Keys engine_keys(Reader& r, local_engine::EngineOptions& e) {
+  return {{"backend", r.text(e.backend)},
+          {"profile", r.text(e.profile)},
+          {"threads", r.count(e.threads, 0, 1024)},
+          {"batch_rows_max", r.count(e.batch_rows_max, 1, 1 << 20)},
+          {"prefill_chunk", r.count(e.prefill_chunk, 1, 1 << 20)},
+          {"kv_bytes_max", r.count(e.kv_bytes_max, 1 << 20, std::int64_t{1} << 42)},
+          {"queue_max", r.count(e.queue_max, 1, 1 << 20)},
+          {"prefix_cache", r.flag(e.prefix_cache)}};
+}
+
+}  // namespace
+
+Result<GatewayConfig> parse_config(std::string_view text, std::string_view name) {
+  const toml::parse_result parsed = toml::parse(text, name);
+  if (!parsed) {
+    return Error{Errc::invalid_input, std::string(parsed.error().description()),
+                 std::string(name) + " line " + std::to_string(parsed.error().source().begin.line),
+                 "the file must be TOML"};
+  }
+  GatewayConfig config;
+  Reader reader(name);
+  reader.table(parsed.table(), "",
+               {{"gateway", reader.sub_table(gateway_keys(reader, config))},
+                {"log", reader.sub_table(log_keys(reader, config))},
+                {"cache", reader.sub_table(cache_keys(reader, config.cache))},
+                {"limits", reader.sub_table(limit_keys(reader, config.limits))},
+                {"timeouts", reader.sub_table(timeout_keys(reader, config.timeouts))},
+                {"engine", reader.sub_table(engine_keys(reader, config.engine))},
+                {"upstream", reader.tables([&](const toml::table& table, const std::string& key) {
+                   read_upstream(reader, table, key, config);
+                 })},
+                {"model", reader.tables([&](const toml::table& table, const std::string& key) {
+                   read_model(reader, table, key, config);
+                 })}});
+  if (reader.error()) return *reader.error();
+  return config;
+}
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,374 @@
+#include "gateway/exchange.hpp"
+
+#include "gateway/canonical_output.hpp"
+#include "gateway/header_rules.hpp"
+#include "gateway/json_scan.hpp"
+
+#include <utility>
+
+namespace verbatim::gateway {
+
+net::awaitable<bool> Exchange::run() {
+  // 1. Name the question: who asks what of whom.
+  facts_ = read_request(api_, body_);
+  upstream_ = services_.router.choose(head_, api_, facts_);
+  if (upstream_ == nullptr) {
+    const bool refused = co_await reject(404, "not_found", "nothing here serves this request");
+    co_return refused;
+  }
+
+  // 2. Record it before anything leaves. In overlap mode the question may go on at once, but no byte of the
+  //    answer comes back before the leaf is durable.
+  begin_request_leaf();
+  if (services_.config.mode == audit::DurabilityMode::overlap) {
+    tee_.set_gate([this] { return request_recorded(); });
+  } else {
+    const bool go_on = co_await request_recorded();
+    if (!go_on) co_return co_await refuse_unrecorded();
+  }
+
+  // 3. Has it been answered before, or is it being answered now? Then that answer is the canonical one.
+  co_await consult_cache();
+
+  // 4. Answer: from the record, or by asking. A client who has gone is not asked for any more.
+  Outcome outcome;
+  if (hit_) {
+    outcome = co_await serve_hit();
+  } else if (cancellation_.cancelled()) {
+    outcome.status = EndStatus::client_disconnect;
+    outcome.error_kind = "client_disconnect";
+    outcome.error_message = "the client closed before its request was forwarded";
+  } else {
+    const Ask question{head_, body_, facts_, api_, record_id_, cancellation_};
+    outcome = co_await upstream_->ask(question, tee_);
+  }
+
+  // 5. In overlap mode the answer may have been held, or refused, by a log that failed.
+  if (services_.config.mode == audit::DurabilityMode::overlap) {
+    const bool go_on = co_await request_recorded();
+    if (!go_on) co_return co_await refuse_unrecorded();
+  }
+
+  // 6. Judge it. A stream that is whole for HTTP but cut for its own protocol is a cut stream.
+  tee_.read_whole(services_.config.limits.decoded_bytes_max);
+  if (outcome.status == EndStatus::complete && tee_.cut_short()) {
+    outcome.status = EndStatus::upstream_truncated;
+    outcome.error_kind = "no_terminal_event";
+    outcome.error_message = "the stream ended without its terminal event or a reason to finish";
+  }
+
+  // 7. Where no answer came, and nothing has been given out, the gateway says so itself.
+  const bool silent = outcome.status != EndStatus::complete &&
+                      outcome.status != EndStatus::cache_hit &&
+                      outcome.status != EndStatus::client_disconnect && !tee_.begun();
+  if (silent) replaced_ = answer_error(tee_, outcome);
+
+  // 8. Record the end; then, and only then, let the last byte go.
+  const bool keep = co_await conclude(std::move(outcome));
+  co_return keep;
+}
+
+net::awaitable<bool> Exchange::reject(int http_status, std::string kind, std::string message) {
+  Outcome outcome;
+  outcome.status = EndStatus::rejected;
+  outcome.http_status = http_status;
+  outcome.error_kind = std::move(kind);
+  outcome.error_message = std::move(message);
+  // Beyond a rate rejections share a leaf, so that nobody can fill the disk with them.
+  if (services_.ledger.admit_rejection()) {
+    begin_request_leaf();
+    const bool go_on = co_await request_recorded();
+    if (!go_on) co_return co_await refuse_unrecorded();
+    answer_error(tee_, outcome);
+    const bool keep = co_await conclude(std::move(outcome));
+    co_return keep;
+  }
+  services_.metrics.count_unrecorded_rejection();
+  Tee::Options options = tee_options();
+  options.record_id = services_.ledger.rejections_id();
+  Tee plain(*client_, services_.clock, options);
+  answer_error(plain, outcome);
+  static_cast<void>(plain.take_body(true));
+  const bool sent = co_await plain.finish();
+  co_return sent&& plain.keep_alive();
+}
+
+net::awaitable<bool> Exchange::conclude(Outcome outcome) {
+  const bool whole = outcome.status != EndStatus::client_disconnect &&
+                     (!tee_.begun() || outcome.status == EndStatus::complete ||
+                      outcome.status == EndStatus::cache_hit);
+  const std::int64_t total_us = services_.clock.steady_us() - arrived_us_;
+  bool recorded = false;
+  if (request_index_) {
+    audit::LeafDraft draft = response_leaf(outcome);
+    draft.contents.push_back({"response.body", tee_.take_body(whole)});
+    services_.metrics.count_bytes(body_.size(), draft.contents.back().bytes.size());
+    auto end = co_await append(services_.recorder, services_.mailbox, std::move(draft));
+    recorded = end.has_value();
+    if (!end && fail_open()) services_.ledger.count_gap(end.error().message());
+  } else {
+    static_cast<void>(tee_.take_body(whole));  // counted as a gap when its request was
+  }
+  services_.metrics.count_exchange(api_, outcome.status, cache_status_, total_us);
+  leading_.reset();  // who waited for this answer can find it now
+
+  if (!recorded && !fail_open()) {
+    if (!tee_.begun() && whole) co_return co_await refuse_unrecorded();
+    client_->abort();
+    co_return false;
+  }
+  if (!whole) {
+    // A cut answer never looks like a whole one: no final chunk, fewer bytes than promised, or a reset.
+    if (tee_.needs_reset()) client_->abort();
+    co_return false;
+  }
+  const bool sent = co_await tee_.finish();
+  co_return sent&& tee_.keep_alive() && !services_.draining;
+}
+
+net::awaitable<bool> Exchange::refuse_unrecorded() {
+  Outcome outcome;
+  outcome.status = EndStatus::gateway_error;
+  outcome.http_status = 503;
+  outcome.error_kind = "audit_log_unavailable";
+  outcome.error_message = "the audit log cannot be written, and nothing is answered unrecorded";
+  services_.metrics.count_exchange(api_, outcome.status, cache_status_,
+                                   services_.clock.steady_us() - arrived_us_);
+  Tee plain(*client_, services_.clock, tee_options());
+  answer_error(plain, outcome);
+  static_cast<void>(plain.take_body(true));
+  const bool sent = co_await plain.finish();
+  co_return sent&& plain.keep_alive();
+}
+
+// ---- helpers: they compute, and decide nothing
+
+Exchange::Exchange(Services& services, std::shared_ptr<ClientConnection> client, RequestHead head,
+                   std::string body, bool keep_alive, std::int64_t arrived_us)
+    : services_(services),
+      client_(std::move(client)),
+      head_(std::move(head)),
+      body_(std::move(body)),
+      keep_alive_(keep_alive && !services.draining),
+      arrived_us_(arrived_us),
+      id_(services.ids.next()),
+      record_id_(id_.str()),
+      api_(api_of(head_)),
+      anthropic_(speaks_anthropic(head_)),
+      tee_(*client_, services.clock, tee_options()) {
+  services_.metrics.set_in_flight(+1);
+  client_->on_gone([this] { cancellation_.cancel(); });
+  client_->read_ahead();
+  if (client_->gone()) cancellation_.cancel();
+}
+
+Exchange::~Exchange() {
+  client_->on_gone(nullptr);
+  services_.metrics.set_in_flight(-1);
+}
+
+bool Exchange::fail_open() const {
+  return services_.config.on_log_failure == OnLogFailure::fail_open;
+}
+
+Tee::Options Exchange::tee_options() const {
+  Tee::Options options;
+  options.record_id = record_id_;
+  options.head_request = head_.method == "HEAD";
+  options.client_version = head_.version;
+  options.keep_alive = keep_alive_;
+  options.api = api_;
+  options.arrived_us = arrived_us_;
+  options.body_bytes_max = services_.config.limits.response_bytes_max;
+  options.write_within = services_.config.timeouts.client_write;
+  return options;
+}
+
+audit::LeafDraft Exchange::request_leaf() const {
+  audit::LeafDraft draft;
+  draft.type = "request";
+  draft.id = id_;
+  draft.subject = subject_;
+  Json& fields = draft.fields;
+  fields["mode"] = mode_name(services_.config.mode);
+  Json route = {{"api", api_name(api_)},
+                {"method", leaf_text(head_.method, 32)},
+                {"target", leaf_text(redacted_target(head_.target), 2048)}};
+  if (upstream_ != nullptr) {
+    route["upstream"] = upstream_->local() ? "local" : std::string(upstream_->name());
+    fields["model"] = upstream_->describe_model(facts_.model);
+  } else if (!facts_.model.empty()) {
+    fields["model"] = {{"requested", leaf_text(facts_.model, 256)}};
+  }
+  fields["route"] = std::move(route);
+  if (!facts_.params.empty()) {
+    Json params = Json::object();
+    for (const auto& [name, value] : facts_.params) params[name] = value;
+    fields["params"] = std::move(params);
+  }
+  if (facts_.is_json && api_ != Api::openai_models) {
+    fields["determinism"] = determinism_of(facts_);
+  }
+  fields["tenant"] = services_.config.tenant;
+  fields["subject"] = subject_;
+  Json client = Json::object();
+  for (const auto& [name, header] :
+       {std::pair("user_agent", "user-agent"), std::pair("traceparent", "traceparent")}) {
+    if (const std::string* value = head_.fields.find(header); value != nullptr) {
+      client[name] = leaf_text(*value, 256);
+    }
+  }
+  if (!client.empty()) fields["client"] = std::move(client);
+  if (services_.environment) fields["environment"] = *services_.environment;
+  if (!head_.fields.all().empty()) {
+    draft.contents.push_back({"request.headers", fields_as_json(head_.fields)});
+  }
+  if (!body_.empty()) draft.contents.push_back({"request.body", body_});
+  return draft;
+}
+
+void Exchange::begin_request_leaf() {
+  const std::string_view credential = credential_of(head_.fields);
+  subject_ = services_.recorder.subject_handle(credential.empty() ? "anonymous" : credential);
+  request_append_.emplace(services_.recorder, services_.mailbox, request_leaf());
+}
+
+/// True once the request's leaf is durable, or if the exchange may go on without it.
+net::awaitable<bool> Exchange::request_recorded() {
+  if (request_append_) {
+    auto appended = co_await request_append_->wait();
+    request_append_.reset();
+    if (appended) {
+      request_index_ = appended->index;
+    } else {
+      log_failed_ = true;
+      if (fail_open()) services_.ledger.count_gap(appended.error().message());
+    }
+  }
+  co_return !log_failed_ || fail_open();
+}
+
+/// Finds the canonical answer, or becomes the one who makes it, or waits for the one who does.
+net::awaitable<void> Exchange::consult_cache() {
+  if (!is_cacheable(services_.config.cache, head_, api_, facts_)) co_return;
+  // Callers of a remote server share answers only where the operator says so: the server's own check of a
+  // credential must not be passed by.
+  const bool shared = upstream_->local() || services_.config.cache.share_remote;
+  const auto preimage =
+      cache_preimage(head_, api_, body_, upstream_->identity(facts_.model), shared ? "" : subject_);
+  if (!preimage) co_return;
+  auto key = services_.recorder.cache_key(services_.config.tenant, as_bytes(*preimage));
+  if (!key) co_return;
+  cache_key_ = *key;
+  cache_status_ = "miss";
+  tee_.set_cache_status(cache_status_);
+  if (look_up()) co_return;
+  leading_ = services_.flights.lead(*cache_key_);
+  if (leading_) co_return;
+  co_await services_.flights.wait(*cache_key_, cancellation_);
+  static_cast<void>(look_up());  // if the leader failed, this one asks for itself
+}
+
+bool Exchange::look_up() {
+  const auto origin = services_.recorder.canonical_output(*cache_key_);
+  if (!origin) return false;
+  auto stored = services_.recorder.answer_of(*origin);
+  if (!stored) return false;  // erased, or not readable: ask again
+  hit_ = std::move(*stored);
+  hit_origin_ = *origin;
+  return true;
+}
+
+net::awaitable<Outcome> Exchange::serve_hit() {
+  const AnswerShape shape{facts_.stream, facts_.include_usage, head_.fields.get("accept-encoding")};
+  auto answer = answer_in_shape(api_, *hit_, shape, services_.config.limits.decoded_bytes_max);
+  Outcome outcome;
+  if (!answer) {
+    // What is stored cannot be given in this shape: as good as no hit.
+    hit_.reset();
+    const Ask question{head_, body_, facts_, api_, record_id_, cancellation_};
+    outcome = co_await upstream_->ask(question, tee_);
+    co_return outcome;
+  }
+  outcome.status = EndStatus::cache_hit;
+  cache_status_ = "hit";
+  tee_.set_cache_status(cache_status_);
+  std::optional<std::uint64_t> length;
+  if (!facts_.stream) length = answer->body.size();
+  tee_.on_head(std::move(answer->head), length, false);
+  tee_.on_body(answer->body);
+  const bool there = co_await tee_.flush(/*last=*/true);
+  if (!there) {
+    outcome.status = EndStatus::client_disconnect;
+    outcome.error_kind = "client_disconnect";
+    outcome.error_message = "the client closed";
+  }
+  co_return outcome;
+}
+
+/// Returns what had come of the answer that this one replaces.
+std::string Exchange::answer_error(Tee& tee, const Outcome& outcome) const {
+  std::string had = tee.reset();
+  const std::string body = error_body(anthropic_, outcome.http_status, outcome.error_message,
+                                      outcome.error_kind, record_id_);
+  ResponseHead head;
+  head.status = outcome.http_status;
+  head.reason = reason_phrase(outcome.http_status);
+  head.fields.add("content-type", "application/json");
+  if (outcome.http_status == 503) head.fields.add("retry-after", "2");
+  tee.on_head(std::move(head), body.size(), false);
+  tee.on_body(body);
+  return had;
+}
+
+bool Exchange::may_become_canonical(const Outcome& outcome) const {
+  if (!cache_key_ || outcome.status != EndStatus::complete || tee_.status() != 200) return false;
+  if (tee_.facts().error_event() || tee_.body().size() > services_.config.cache.body_bytes_max) {
+    return false;
+  }
+  return tee_.is_stream() ? tee_.facts().terminal() : tee_.facts().finished();
+}
+
+audit::LeafDraft Exchange::response_leaf(const Outcome& outcome) {
+  audit::LeafDraft draft;
+  draft.type = "response";
+  draft.id = id_;
+  draft.subject = subject_;
+  draft.fields["request"] = *request_index_;
+  draft.fields["status"] = status_name(outcome.status);
+  draft.fields["cache"] = cache_status_;
+  if (outcome.status == EndStatus::cache_hit) draft.fields["origin"] = hit_origin_.str();
+  draft.fields["http_status"] =
+      tee_.head_given() && (tee_.begun() || !client_->gone()) ? tee_.status() : 499;
+  describe_end(outcome, draft.fields);
+  if (may_become_canonical(outcome)) {
+    const auto ttl = services_.config.cache.ttl;
+    const std::int64_t expires_us =
+        ttl.count() == 0 ? 0 : services_.clock.now_us() + ttl.count() * 1'000'000;
+    draft.canonical = audit::CanonicalOutput{*cache_key_, expires_us};
+  }
+  if (tee_.head_given()) {
+    draft.contents.push_back({"response.headers", fields_as_json(tee_.fields())});
+  }
+  if (tee_.is_stream()) draft.contents.push_back({"response.events", tee_.events_json()});
+  if (!replaced_.empty()) draft.contents.push_back({"upstream.body", replaced_});
+  if (!outcome.tokens.empty()) draft.contents.push_back({"response.tokens", outcome.tokens});
+  return draft;
+}
+
+void Exchange::describe_end(const Outcome& outcome, Json& fields) const {
+  tee_.facts().describe(fields);
+  if (!outcome.usage.is_null()) fields["usage"] = outcome.usage;
+  if (!outcome.address.empty()) fields["upstream"]["address"] = outcome.address;
+  if (tee_.is_stream()) fields["stream"] = {{"events", tee_.facts().events()}};
+  if (outcome.engine) fields["engine"] = *outcome.engine;
+  Json timing = {{"total_us", services_.clock.steady_us() - arrived_us_}};
+  if (const auto first = tee_.first_byte_us()) timing["first_byte_us"] = *first;
+  fields["timing"] = std::move(timing);
+  if (outcome.status != EndStatus::complete && outcome.status != EndStatus::cache_hit) {
+    fields["error"] = {{"kind", leaf_text(outcome.error_kind, 64)},
+                       {"message", leaf_text(outcome.error_message, 512)}};
+  }
+}
+
+}  // namespace verbatim::gateway

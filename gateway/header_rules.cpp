@@ -1,0 +1,153 @@
+#include "gateway/header_rules.hpp"
+
+#include "gateway/json_scan.hpp"
+#include "schema/bytes.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace verbatim::gateway {
+
+namespace {
+
+constexpr std::string_view kRedacted = "REDACTED";
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+bool starts_with_word(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && same_word(text.substr(0, prefix.size()), prefix);
+}
+
+bool is_hop_by_hop(std::string_view name) {
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "connection", "keep-alive",    "te", "trailer", "transfer-encoding",
+      "upgrade",    "http2-settings"};
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&](std::string_view hop) { return same_word(name, hop); }) ||
+         starts_with_word(name, "proxy-");
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char l = lower(c);
+  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
+}
+
+/// The name of a query parameter as the server will read it.
+std::string decoded_name(std::string_view name) {
+  std::string out;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '%' && i + 2 < name.size() && hex_digit(name[i + 1]) >= 0 &&
+        hex_digit(name[i + 2]) >= 0) {
+      out.push_back(static_cast<char>(hex_digit(name[i + 1]) * 16 + hex_digit(name[i + 2])));
+      i += 2;
+    } else {
+      out.push_back(name[i]);
+    }
+  }
+  std::transform(out.begin(), out.end(), out.begin(), lower);
+  return out;
+}
+
+bool is_secret_parameter(std::string_view raw_name) {
+  const std::string name = decoded_name(raw_name);
+  static constexpr std::array<std::string_view, 6> kWhole = {"key", "code",      "sig",
+                                                             "pwd", "signature", "auth"};
+  static constexpr std::array<std::string_view, 7> kParts = {
+      "api_key", "apikey", "api-key", "token", "secret", "password", "credential"};
+  return std::find(kWhole.begin(), kWhole.end(), name) != kWhole.end() ||
+         std::any_of(kParts.begin(), kParts.end(),
+                     [&](std::string_view part) { return name.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+void strip_hop_by_hop(Fields& fields) {
+  // What Connection names is hop-by-hop too. Copied: the fields are about to go.
+  std::string named;
+  for (const Field& field : fields.all()) {
+    if (same_word(field.name, "connection")) named += field.value + ",";
+  }
+  std::erase_if(fields.all(), [&](const Field& field) {
+    return is_hop_by_hop(field.name) || (!named.empty() && has_word(named, field.name));
+  });
+}
+
+std::string_view credential_of(const Fields& fields) {
+  std::string_view authorization = fields.get("authorization");
+  if (!authorization.empty()) {
+    const std::size_t space = authorization.find(' ');
+    if (space != std::string_view::npos) authorization.remove_prefix(space + 1);
+    while (!authorization.empty() && authorization.front() == ' ') authorization.remove_prefix(1);
+    return authorization;
+  }
+  for (const std::string_view name : {"x-api-key", "api-key", "x-goog-api-key"}) {
+    if (const std::string* value = fields.find(name); value != nullptr) return *value;
+  }
+  return {};
+}
+
+bool is_secret_field(std::string_view name) {
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key",
+      "x-token",       "x-goog-api-key"};
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&](std::string_view secret) { return same_word(name, secret); }) ||
+         decoded_name(name).find("secret") != std::string::npos ||
+         decoded_name(name).find("-token") != std::string::npos;
+}
+
+std::string redacted_target(std::string_view target) {
+  const std::size_t question = target.find('?');
+  if (question == std::string_view::npos) return std::string(target);
+  std::string out(target.substr(0, question + 1));
+  std::string_view query = target.substr(question + 1);
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::string_view parameter = query.substr(0, end);
+    const std::size_t equals = parameter.find('=');
+    if (equals != std::string_view::npos && is_secret_parameter(parameter.substr(0, equals))) {
+      out.append(parameter.substr(0, equals + 1)).append(kRedacted);
+    } else {
+      out.append(parameter);
+    }
+    if (end < query.size()) out.push_back('&');
+    query.remove_prefix(std::min(end + 1, query.size()));
+  }
+  return out;
+}
+
+std::string fields_as_json(const Fields& fields) {
+  std::string out = "[";
+  for (const Field& field : fields.all()) {
+    if (out.size() > 1) out.push_back(',');
+    out.push_back('[');
+    append_json_string(out, field.name);
+    out.push_back(',');
+    append_json_string(out,
+                       is_secret_field(field.name) ? kRedacted : std::string_view(field.value));
+    out.push_back(']');
+  }
+  out.push_back(']');
+  return out;
+}
+
+std::string leaf_text(std::string_view text, std::size_t bytes_max) {
+  std::string out;
+  if (is_utf8(text)) {
+    out = text.substr(0, bytes_max);
+  } else {
+    for (const char c : text.substr(0, bytes_max)) {
+      if (static_cast<unsigned char>(c) < 0x80) {
+        out.push_back(c);
+      } else {
+        out += "\xEF\xBF\xBD";
+      }
+    }
+    out.resize(std::min(out.size(), bytes_max));
+  }
+  while (!out.empty() && !is_utf8(out)) out.pop_back();  // at most three times: a cut character
+  return out;
+}
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,120 @@
+#pragma once
+// HTTP/1.1 messages (RFC 9112) as the gateway sees them: heads with the order and the case of their fields
+// kept, and incremental parsers for both directions. The grammar is Beast's; its headers stay in http.cpp.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verbatim::gateway {
+
+struct Field {
+  std::string name;
+  std::string value;
+};
+
+/// Fields in the order received. Lookup is by name without regard to case.
+class Fields {
+ public:
+  void add(std::string_view name, std::string_view value) {
+    all_.push_back({std::string(name), std::string(value)});
+  }
+  /// The first value, or null.
+  [[nodiscard]] const std::string* find(std::string_view name) const;
+  /// The first value, or "".
+  [[nodiscard]] std::string_view get(std::string_view name) const;
+  [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
+  void remove(std::string_view name);
+  [[nodiscard]] const std::vector<Field>& all() const { return all_; }
+  [[nodiscard]] std::vector<Field>& all() { return all_; }
+
+ private:
+  std::vector<Field> all_;
+};
+
+struct RequestHead {
+  std::string method;
+  std::string target;
+  int version = 11;  ///< 10 or 11
+  Fields fields;
+};
+
+struct ResponseHead {
+  int status = 0;
+  std::string reason;
+  int version = 11;
+  Fields fields;
+};
+
+/// ASCII, without regard to case.
+[[nodiscard]] bool same_word(std::string_view a, std::string_view b);
+/// True if the comma-separated list holds the word, without regard to case.
+[[nodiscard]] bool has_word(std::string_view list, std::string_view word);
+
+/// What is wrong with a request, by what has to be done about it.
+enum class HttpFault {
+  none,
+  malformed,           ///< 400
+  framing_conflict,    ///< 400: both Content-Length and Transfer-Encoding, or one of them twice
+  header_too_large,    ///< 431
+  body_too_large,      ///< 413
+  unsupported_coding,  ///< 501: a transfer coding other than chunked
+};
+
+/// Reads one request. Feed it from a contiguous buffer; what it leaves unconsumed must come again, with more
+/// behind it, or belongs to the next request.
+class RequestParser {
+ public:
+  RequestParser(std::uint32_t header_bytes_max, std::uint64_t body_bytes_max);
+  ~RequestParser();
+
+  /// Returns how many bytes were consumed. After a fault nothing more may be put.
+  std::size_t put(std::string_view bytes);
+  [[nodiscard]] HttpFault fault() const;
+  [[nodiscard]] bool head_done() const;
+  [[nodiscard]] bool done() const;
+  [[nodiscard]] bool keep_alive() const;  ///< what the request asks for; head_done() only
+  /// The body is expected, none of it has come, and the client waits for "100 Continue".
+  [[nodiscard]] bool wants_continue() const;
+  [[nodiscard]] RequestHead& head();
+  [[nodiscard]] std::string& body();  ///< with the chunk coding removed
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Who is given the pieces of a response.
+class ResponseReader {
+ public:
+  virtual ~ResponseReader() = default;
+  /// Not called for interim (1xx) heads. `length`: Content-Length. `to_eof`: the body ends with the connection.
+  virtual void on_head(ResponseHead head, std::optional<std::uint64_t> length, bool to_eof) = 0;
+  virtual void on_body(std::string_view bytes) = 0;
+};
+
+/// Reads one response. As RequestParser; 1xx responses are to be read with a parser of their own.
+class ResponseParser {
+ public:
+  /// `head_only`: the answer to a HEAD request. `reader` must outlive the parser.
+  ResponseParser(bool head_only, std::uint32_t header_bytes_max, ResponseReader& reader);
+  ~ResponseParser();
+
+  std::size_t put(std::string_view bytes);
+  /// The connection has ended. True if that ends the response properly.
+  bool put_eof();
+  [[nodiscard]] bool failed() const;
+  [[nodiscard]] bool head_done() const;
+  [[nodiscard]] bool done() const;
+  [[nodiscard]] bool keep_alive() const;
+  [[nodiscard]] int status() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,77 @@
+#include "gateway/ledger.hpp"
+
+#include "gateway/header_rules.hpp"
+
+#include <algorithm>
+
+namespace verbatim::gateway {
+
+Ledger::Ledger(Recorder& recorder, std::shared_ptr<Mailbox> mailbox, UuidGenerator& ids,
+               const Clock& clock, double rejections_per_s)
+    : recorder_(recorder),
+      mailbox_(std::move(mailbox)),
+      ids_(ids),
+      clock_(clock),
+      rate_(rejections_per_s),
+      tokens_(rejections_per_s),
+      refilled_us_(clock.steady_us()),
+      rejections_id_(ids.next()) {}
+
+bool Ledger::admit_rejection() {
+  const std::int64_t now = clock_.steady_us();
+  tokens_ = std::min(rate_, tokens_ + rate_ * static_cast<double>(now - refilled_us_) / 1e6);
+  refilled_us_ = now;
+  if (tokens_ >= 1) {
+    tokens_ -= 1;
+    return true;
+  }
+  if (rejections_++ == 0) rejections_since_us_ = clock_.now_us();
+  return false;
+}
+
+void Ledger::count_gap(const std::string& reason) {
+  if (gap_++ == 0) {
+    gap_since_us_ = clock_.now_us();
+    gap_reason_ = reason;
+  }
+}
+
+void Ledger::settle() {
+  if (rejections_ > 0 && !rejections_pending_) settle_rejections();
+  if (gap_ > 0 && !gap_pending_) settle_gap();
+}
+
+void Ledger::settle_rejections() {
+  const std::uint64_t count = rejections_;
+  audit::LeafDraft draft;
+  draft.type = "rejections";
+  draft.id = rejections_id_;
+  draft.fields = {{"count", count}, {"since", format_rfc3339(rejections_since_us_)}};
+  rejections_pending_ = true;
+  rejections_ = 0;  // those that come from now on are the next leaf's
+  rejections_id_ = ids_.next();
+  recorder_.append(std::move(draft), [self = shared_from_this(), count](auto result) {
+    self->mailbox_->post([self, count, durable = result.has_value()] {
+      self->rejections_pending_ = false;
+      if (!durable) self->rejections_ += count;
+    });
+  });
+}
+
+void Ledger::settle_gap() {
+  const std::uint64_t count = gap_;
+  audit::LeafDraft draft;
+  draft.type = "gap";
+  draft.fields = {{"count", count},
+                  {"since", format_rfc3339(gap_since_us_)},
+                  {"reason", leaf_text(gap_reason_, 256)}};
+  gap_pending_ = true;
+  recorder_.append(std::move(draft), [self = shared_from_this(), count](auto result) {
+    self->mailbox_->post([self, count, durable = result.has_value()] {
+      self->gap_pending_ = false;
+      if (durable) self->gap_ -= count;
+    });
+  });
+}
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,57 @@
+#pragma once
+// Two counts that end as leaves: rejections beyond the rate at which each has leaves of its own, and exchanges
+// that were answered while the log could not be written.
+
+#include "gateway/recorder.hpp"
+#include "schema/uuid.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace verbatim::gateway {
+
+/// On the gateway's thread.
+class Ledger : public std::enable_shared_from_this<Ledger> {
+ public:
+  Ledger(Recorder& recorder, std::shared_ptr<Mailbox> mailbox, UuidGenerator& ids,
+         const Clock& clock, double rejections_per_s);
+
+  /// True if a rejection may have leaves of its own; else it is counted, and rejections_id() is its record.
+  [[nodiscard]] bool admit_rejection();
+  /// The record id that the coming `rejections` leaf will have.
+  [[nodiscard]] std::string rejections_id() const { return rejections_id_.str(); }
+
+  /// An exchange, or the end of one, was answered without its leaf.
+  void count_gap(const std::string& reason);
+  [[nodiscard]] std::uint64_t gap() const { return gap_; }
+
+  /// Writes what is due: at most one leaf of each kind at a time, at most one of each a second. Counts stay
+  /// until their leaf is durable.
+  void settle();
+
+ private:
+  void settle_rejections();
+  void settle_gap();
+
+  Recorder& recorder_;
+  std::shared_ptr<Mailbox> mailbox_;
+  UuidGenerator& ids_;
+  const Clock& clock_;
+
+  double rate_;    // tokens a second
+  double tokens_;  // of the bucket, at most rate_
+  std::int64_t refilled_us_;
+  std::uint64_t rejections_ = 0;
+  std::int64_t rejections_since_us_ = 0;
+  Uuid rejections_id_;
+  bool rejections_pending_ = false;
+
+  std::uint64_t gap_ = 0;
+  std::int64_t gap_since_us_ = 0;
+  std::string gap_reason_;
+  bool gap_pending_ = false;
+};
+
+}  // namespace verbatim::gateway

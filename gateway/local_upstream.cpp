@@ -1,0 +1,273 @@
+#include "gateway/local_upstream.hpp"
+
+#include "gateway/header_rules.hpp"
+#include "gateway/local_answer.hpp"
+#include "gateway/local_request.hpp"
+#include "gateway/router.hpp"
+
+#include <deque>
+#include <utility>
+
+namespace verbatim::gateway {
+
+namespace {
+
+using local_engine::Engine;
+using local_engine::FinishReason;
+using local_engine::Generation;
+using local_engine::GenerationResult;
+using local_engine::TokenInfo;
+
+/// Beyond 2^53 a JavaScript client could not send the seed back.
+std::uint64_t make_seed() {
+  std::array<std::uint8_t, 8> bytes{};
+  fill_random(bytes);
+  std::uint64_t seed = 0;
+  for (const std::uint8_t byte : bytes) seed = seed << 8 | byte;
+  return seed >> 11;
+}
+
+/// What the engine's thread tells the gateway's.
+struct Happening {
+  std::size_t choice = 0;
+  std::optional<TokenInfo> token;
+  std::optional<Result<GenerationResult>> result;
+};
+
+/// The generations of one exchange. Shared with the engine's callbacks, which may come after it has ended.
+class Run : public std::enable_shared_from_this<Run> {
+ public:
+  explicit Run(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+
+  void start(Engine& engine, const LocalQuestion& question) {
+    for (std::size_t i = 0; i < question.choices.size(); ++i) {
+      const auto tell = [self = shared_from_this()](Happening happening) {
+        self->mailbox_->post([self, happening = std::move(happening)]() mutable {
+          self->happenings_.push_back(std::move(happening));
+          self->signal_.wake();
+        });
+      };
+      // Tokens one by one are only of use to a stream.
+      std::function<void(const TokenInfo&)> on_token = [](const TokenInfo&) {};
+      if (question.stream) {
+        on_token = [tell, i](const TokenInfo& token) { tell({i, token, std::nullopt}); };
+      }
+      generations_.push_back(engine.generate(question.choices[i], std::move(on_token),
+                                             [tell, i](Result<GenerationResult> result) {
+                                               tell({i, std::nullopt, std::move(result)});
+                                             }));
+    }
+  }
+  void cancel() {
+    for (const auto& generation : generations_) generation->cancel();
+  }
+  [[nodiscard]] net::awaitable<std::deque<Happening>> next() {
+    const auto self = shared_from_this();
+    while (happenings_.empty()) co_await signal_.wait();
+    co_return std::exchange(happenings_, {});
+  }
+
+ private:
+  std::shared_ptr<Mailbox> mailbox_;
+  std::vector<std::shared_ptr<Generation>> generations_;
+  std::deque<Happening> happenings_;
+  Signal signal_;
+};
+
+Outcome refused(int http_status, std::string kind, std::string message) {
+  Outcome outcome;
+  outcome.status = EndStatus::rejected;
+  outcome.http_status = http_status;
+  outcome.error_kind = std::move(kind);
+  outcome.error_message = std::move(message);
+  return outcome;
+}
+
+Outcome refused(const Error& error) {
+  return refused(400, error.code == Errc::unsupported ? "unsupported_parameter" : "invalid_request",
+                 error.message());
+}
+
+/// The engine could not do it.
+Outcome failed(const Error& error) {
+  if (error.code == Errc::invalid_input) return refused(400, "invalid_request", error.message());
+  Outcome outcome;
+  outcome.status = EndStatus::upstream_error;
+  outcome.http_status = error.code == Errc::unavailable ? 503 : 500;
+  outcome.error_kind = error.code == Errc::unavailable ? "engine_busy" : "engine_failed";
+  outcome.error_message = error.message();
+  return outcome;
+}
+
+void give_head(AnswerSink& sink, std::string_view type, std::optional<std::uint64_t> length,
+               std::optional<std::uint64_t> seed) {
+  ResponseHead head;
+  head.status = 200;
+  head.reason = "OK";
+  head.fields.add("content-type", type);
+  if (seed) head.fields.add("x-verbatim-seed", std::to_string(*seed));
+  sink.on_head(std::move(head), length, false);
+}
+
+class LocalUpstream final : public Upstream {
+ public:
+  LocalUpstream(std::shared_ptr<Mailbox> mailbox, const Clock& clock,
+                std::vector<LocalModel> models)
+      : mailbox_(std::move(mailbox)), clock_(clock), models_(std::move(models)) {}
+
+  [[nodiscard]] std::string_view name() const override { return "local"; }
+  [[nodiscard]] bool local() const override { return true; }
+
+  [[nodiscard]] Json describe_model(std::string_view requested) const override {
+    Json out = Json::object();
+    if (!requested.empty()) out["requested"] = leaf_text(requested, 256);
+    if (const LocalModel* model = find(requested); model != nullptr) {
+      out["level"] = "measured";
+      out["weights_sha256"] = model->engine->fingerprint().weights_sha256.hex();
+      out["manifest_sha256"] = model->engine->fingerprint().manifest_sha256.hex();
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::string identity(std::string_view requested) const override {
+    const LocalModel* model = find(requested);
+    if (model == nullptr) return "";
+    return "local:" + model->engine->fingerprint().weights_sha256.hex() + ":" +
+           model->engine->profile();
+  }
+
+  [[nodiscard]] net::awaitable<Outcome> ask(const Ask& question, AnswerSink& sink) override {
+    if (question.api == Api::openai_models) {
+      Outcome outcome = co_await list_models(question, sink);
+      co_return outcome;
+    }
+    const LocalModel* model = find(question.facts.model);
+    if (!question.facts.is_json) {
+      co_return refused(400, "invalid_request", "the body is not a valid JSON object");
+    }
+    if (question.facts.model.empty())
+      co_return refused(400, "invalid_request", "'model' is missing");
+    if (model == nullptr) co_return no_such_model(question.facts.model);
+    auto read = read_local_request(question.api, question.body, *model->engine, clock_.now_us(),
+                                   make_seed());
+    if (!read) co_return refused(read.error());
+    Outcome outcome = co_await generate(question, *read, *model->engine, sink);
+    co_return outcome;
+  }
+
+ private:
+  [[nodiscard]] const LocalModel* find(std::string_view name) const {
+    for (const LocalModel& model : models_) {
+      if (model.name == name) return &model;
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] static Outcome no_such_model(std::string_view name) {
+    return refused(404, "model_not_found",
+                   "the model '" + leaf_text(name, 128) + "' does not exist here");
+  }
+
+  [[nodiscard]] net::awaitable<Outcome> list_models(const Ask& question, AnswerSink& sink) {
+    const std::string wanted = model_of_path(question.head.target);
+    const bool anthropic = speaks_anthropic(question.head);
+    std::string body;
+    if (wanted.empty()) {
+      std::vector<std::string> names;
+      for (const LocalModel& model : models_) names.push_back(model.name);
+      body = models_body(anthropic, names);
+    } else {
+      if (find(wanted) == nullptr) co_return no_such_model(wanted);
+      body = model_body(anthropic, wanted);
+    }
+    give_head(sink, "application/json", body.size(), std::nullopt);
+    sink.on_body(body);
+    const bool there = co_await sink.flush(/*last=*/true);
+    co_return there ? Outcome{} : client_left();
+  }
+
+  [[nodiscard]] static Outcome client_left() {
+    Outcome outcome;
+    outcome.status = EndStatus::client_disconnect;
+    outcome.http_status = 499;
+    outcome.error_kind = "client_disconnect";
+    outcome.error_message = "the client closed";
+    return outcome;
+  }
+
+  [[nodiscard]] net::awaitable<Outcome> generate(const Ask& ask, const LocalQuestion& question,
+                                                 Engine& engine, AnswerSink& sink) {
+    const LocalAnswer answer(ask.api, question, engine, ask.record_id, clock_.now_us());
+    const auto run = std::make_shared<Run>(mailbox_);
+    std::vector<LocalChoice> choices(question.choices.size());
+    run->start(engine, question);
+    ask.cancellation.on_cancel([run] { run->cancel(); });
+
+    std::optional<Error> error;
+    bool there = true;
+    for (std::size_t open = choices.size(); open > 0;) {
+      auto happenings = co_await run->next();
+      std::string text;
+      for (Happening& happening : happenings) {
+        LocalChoice& choice = choices[happening.choice];
+        if (happening.token) {
+          text += answer.piece(happening.choice, happening.token->text, &*happening.token);
+          choice.given += happening.token->text.size();
+        } else {
+          --open;
+          choice.done = true;
+          if (!*happening.result) {
+            if (!error) error = happening.result->error();
+            run->cancel();  // the others' answers are of no use without it
+            continue;
+          }
+          choice.result = std::move(**happening.result);
+          if (question.stream && !error) text += answer.finish(happening.choice, choice);
+        }
+      }
+      if (ask.cancellation.cancelled()) there = false;
+      if (!question.stream || error || !there) continue;
+      if (!sink.head_given()) {
+        give_head(sink, "text/event-stream; charset=utf-8", std::nullopt, question.seed);
+        sink.on_body(answer.begin());
+      }
+      sink.on_body(text);
+      if (open == 0) break;  // the end goes out together with the terminal event
+      there = co_await sink.flush(/*last=*/false);
+      if (!there) run->cancel();
+    }
+    ask.cancellation.on_cancel(nullptr);
+
+    Outcome outcome = error ? failed(*error) : there ? Outcome{} : client_left();
+    if (!error && there) {
+      if (question.stream) {
+        sink.on_body(answer.end(choices));
+      } else {
+        const std::string whole = answer.whole(choices);
+        give_head(sink, "application/json", whole.size(), question.seed);
+        sink.on_body(whole);
+      }
+      there = co_await sink.flush(/*last=*/true);
+      if (!there) outcome = client_left();
+    }
+    if (!error) {
+      outcome.engine = describe_engine(engine, choices);
+      outcome.tokens = tokens_content(question, choices);
+      outcome.usage = describe_usage(question, choices);
+    }
+    co_return outcome;
+  }
+
+  std::shared_ptr<Mailbox> mailbox_;
+  const Clock& clock_;
+  std::vector<LocalModel> models_;
+};
+
+}  // namespace
+
+std::unique_ptr<Upstream> make_local_upstream(std::shared_ptr<Mailbox> mailbox, const Clock& clock,
+                                              std::vector<LocalModel> models) {
+  return std::make_unique<LocalUpstream>(std::move(mailbox), clock, std::move(models));
+}
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,266 @@
+#include "gateway/remote_upstream.hpp"
+
+#include "gateway/header_rules.hpp"
+#include "gateway/upstream_connection.hpp"
+
+#include <boost/asio/ssl/error.hpp>
+
+#include <utility>
+
+namespace verbatim::gateway {
+
+namespace {
+
+using ConnectionPtr = std::shared_ptr<UpstreamConnection>;
+
+/// True if a server that closed an idle connection explains the error: it cannot have seen the request.
+bool is_stale(const error_code& error) {
+  return error == net::error::eof || error == net::error::connection_reset ||
+         error == net::error::broken_pipe || error == net::error::not_connected ||
+         error == net::ssl::error::stream_truncated;
+}
+
+Outcome ended(EndStatus status, int http_status, std::string kind, std::string message) {
+  Outcome outcome;
+  outcome.status = status;
+  outcome.http_status = http_status;
+  outcome.error_kind = std::move(kind);
+  outcome.error_message = std::move(message);
+  return outcome;
+}
+
+Outcome client_left() {
+  return ended(EndStatus::client_disconnect, 499, "client_disconnect", "the client closed");
+}
+
+class RemoteUpstream final : public Upstream {
+ public:
+  RemoteUpstream(net::io_context& io, Deadlines& deadlines, const Clock& clock,
+                 const UpstreamConfig& config, const Limits& limits, const Timeouts& timeouts,
+                 std::unique_ptr<net::ssl::context> tls)
+      : io_(io),
+        deadlines_(deadlines),
+        config_(config),
+        limits_(limits),
+        timeouts_(timeouts),
+        tls_(std::move(tls)),
+        pool_(limits.idle_upstream_max, timeouts.upstream_keep_alive, clock) {}
+
+  [[nodiscard]] std::string_view name() const override { return config_.name; }
+  [[nodiscard]] bool local() const override { return false; }
+  [[nodiscard]] Json describe_model(std::string_view requested) const override {
+    Json model = {{"level", "claimed"}};
+    if (!requested.empty()) model["requested"] = leaf_text(requested, 256);
+    return model;
+  }
+  [[nodiscard]] std::string identity(std::string_view requested) const override {
+    return "remote:" + config_.name + ":" + std::string(requested);
+  }
+  void drain() override { pool_.clear(); }
+
+  [[nodiscard]] net::awaitable<Outcome> ask(const Ask& question, AnswerSink& sink) override {
+    const std::string head = request_head(question);
+    // A reused connection may have died unseen; then, and only then, a fresh one is tried.
+    if (ConnectionPtr reused = pool_.take()) {
+      bool stale = false;
+      Outcome outcome = co_await ask_on(reused, head, question, sink, &stale);
+      if (!stale) co_return outcome;
+    }
+    auto fresh = std::make_shared<UpstreamConnection>(io_, deadlines_);
+    question.cancellation.on_cancel([fresh] { fresh->close(); });
+    const auto failure = co_await fresh->connect(config_.url, tls_.get(), timeouts_.connect);
+    question.cancellation.on_cancel(nullptr);
+    if (question.cancellation.cancelled()) co_return client_left();
+    if (!failure.kind.empty()) {
+      const bool late = failure.kind == "connect_timeout";
+      co_return ended(late ? EndStatus::timeout : EndStatus::upstream_error, late ? 504 : 502,
+                      failure.kind, failure.message);
+    }
+    Outcome outcome = co_await ask_on(fresh, head, question, sink, nullptr);
+    co_return outcome;
+  }
+
+ private:
+  /// The request's head as the upstream gets it: Host rewritten in its place, hop-by-hop fields gone, and
+  /// the length of the body that was read.
+  [[nodiscard]] std::string request_head(const Ask& question) const {
+    Fields fields = question.head.fields;
+    strip_hop_by_hop(fields);
+    fields.remove("expect");  // answered here
+    std::string out;
+    out.reserve(512);
+    out.append(question.head.method).append(" ").append(config_.url.target(question.head.target));
+    out.append(" HTTP/1.1\r\n");
+    bool has_host = false, has_length = false;
+    for (const Field& field : fields.all()) {
+      const bool host = same_word(field.name, "host");
+      out.append(field.name).append(": ").append(host ? config_.url.host_field() : field.value);
+      out.append("\r\n");
+      has_host = has_host || host;
+      has_length = has_length || same_word(field.name, "content-length");
+    }
+    if (!has_host) out.append("Host: ").append(config_.url.host_field()).append("\r\n");
+    if (!has_length && (!question.body.empty() || question.head.fields.has("transfer-encoding"))) {
+      out.append("Content-Length: ").append(std::to_string(question.body.size())).append("\r\n");
+    }
+    return out.append("\r\n");
+  }
+
+  /// One attempt on one connection. `*stale` is set if the server had closed it before it could have read
+  /// the request.
+  [[nodiscard]] net::awaitable<Outcome> ask_on(ConnectionPtr connection, const std::string& head,
+                                               const Ask& question, AnswerSink& sink, bool* stale) {
+    question.cancellation.on_cancel([connection] { connection->close(); });
+    const auto write_error =
+        co_await connection->write({net::buffer(head), net::buffer(question.body)}, timeouts_.idle);
+    Outcome outcome;
+    if (write_error && stale != nullptr && is_stale(write_error) &&
+        !question.cancellation.cancelled()) {
+      *stale = true;
+    } else {
+      // A server may answer, and close, before it has read all; so the answer is read even after a failed
+      // write.
+      outcome = co_await read_answer(connection, question, sink, write_error, stale);
+    }
+    question.cancellation.on_cancel(nullptr);
+    outcome.address = connection->address();
+    co_return outcome;
+  }
+
+  [[nodiscard]] net::awaitable<Outcome> read_answer(ConnectionPtr connection, const Ask& question,
+                                                    AnswerSink& sink, error_code write_error,
+                                                    bool* stale) {
+    const bool head_only = question.head.method == "HEAD";
+    auto parser = std::make_unique<ResponseParser>(head_only, limits_.header_bytes_max, sink);
+    bool any = false;  // one byte of an answer has come
+    for (;;) {
+      const auto within = sink.terminal_seen()  ? timeouts_.trailing
+                          : parser->head_done() ? timeouts_.idle
+                                                : timeouts_.first_byte;
+      const error_code error = co_await connection->read_some(within);
+      if (question.cancellation.cancelled()) co_return client_left();
+      if (error) {
+        if (!any && stale != nullptr && is_stale(error)) {
+          *stale = true;
+          co_return Outcome{};
+        }
+        Outcome outcome = co_await at_error(*connection, *parser, sink, error, write_error);
+        co_return outcome;
+      }
+      any = true;
+      while (!connection->readable().empty() && !parser->done() && !parser->failed()) {
+        const std::size_t used = parser->put(connection->readable());
+        connection->consume(used);
+        if (parser->done() && parser->status() / 100 == 1 && parser->status() != 101) {
+          parser = std::make_unique<ResponseParser>(head_only, limits_.header_bytes_max, sink);
+          continue;
+        }
+        if (used == 0) break;
+      }
+      if (parser->failed()) {
+        connection->close();
+        co_return ended(
+            parser->head_done() ? EndStatus::upstream_truncated : EndStatus::upstream_error, 502,
+            "malformed_response", "the upstream's answer is not valid HTTP");
+      }
+      if (sink.overflowed()) {
+        connection->close();
+        co_return ended(EndStatus::gateway_error, 502, "response_too_large",
+                        "the answer is longer than response_bytes_max");
+      }
+      const bool flushed = co_await sink.flush(parser->done());
+      if (!flushed) {
+        connection->close();
+        co_return client_left();
+      }
+      if (parser->done()) {
+        if (parser->keep_alive() && !write_error && connection->readable().empty()) {
+          pool_.give_back(std::move(connection));
+        }
+        co_return Outcome{};
+      }
+    }
+  }
+
+  /// The connection ended, or a deadline passed, in the middle of an answer.
+  [[nodiscard]] net::awaitable<Outcome> at_error(UpstreamConnection& connection,
+                                                 ResponseParser& parser, AnswerSink& sink,
+                                                 error_code error, error_code write_error) {
+    connection.close();
+    const bool at_end = error == net::error::eof && parser.put_eof();
+    // After its terminal event a stream is whole, whether or not its server ends it properly.
+    if (at_end || sink.terminal_seen()) {
+      const bool flushed = co_await sink.flush(true);
+      co_return flushed ? Outcome{} : client_left();
+    }
+    if (connection.timed_out()) {
+      co_return ended(EndStatus::timeout, 504,
+                      parser.head_done() ? "idle_timeout" : "first_byte_timeout",
+                      "the upstream sent nothing in time");
+    }
+    if (parser.head_done()) {
+      co_return ended(EndStatus::upstream_truncated, 502, "truncated",
+                      "the upstream closed in the middle of its answer");
+    }
+    co_return ended(EndStatus::upstream_error, 502, write_error ? "write" : "closed",
+                    "the upstream closed without an answer: " + error.message());
+  }
+
+  net::io_context& io_;
+  Deadlines& deadlines_;
+  UpstreamConfig config_;
+  Limits limits_;
+  Timeouts timeouts_;
+  std::unique_ptr<net::ssl::context> tls_;  // null for http
+  ConnectionPool pool_;
+};
+
+}  // namespace
+
+std::string_view status_name(EndStatus status) {
+  switch (status) {
+    case EndStatus::complete:
+      return "complete";
+    case EndStatus::client_disconnect:
+      return "client_disconnect";
+    case EndStatus::upstream_error:
+      return "upstream_error";
+    case EndStatus::upstream_truncated:
+      return "upstream_truncated";
+    case EndStatus::timeout:
+      return "timeout";
+    case EndStatus::rejected:
+      return "rejected";
+    case EndStatus::cache_hit:
+      return "cache_hit";
+    case EndStatus::gateway_error:
+      return "gateway_error";
+  }
+  return "";
+}
+
+Result<std::unique_ptr<Upstream>> make_remote_upstream(net::io_context& io, Deadlines& deadlines,
+                                                       const Clock& clock,
+                                                       const UpstreamConfig& upstream,
+                                                       const Limits& limits,
+                                                       const Timeouts& timeouts) {
+  std::unique_ptr<net::ssl::context> tls;
+  if (upstream.url.tls) {
+    tls = std::make_unique<net::ssl::context>(net::ssl::context::tls_client);
+    error_code error;
+    SSL_CTX_set_min_proto_version(tls->native_handle(), TLS1_2_VERSION);
+    if (upstream.ca_file.empty()) {
+      tls->set_default_verify_paths(error);
+    } else {
+      tls->load_verify_file(upstream.ca_file.string(), error);
+    }
+    if (error) {
+      return Error{Errc::invalid_input, "cannot read certificates: " + error.message(),
+                   upstream.ca_file.string(), "give a PEM file"};
+    }
+  }
+  return std::unique_ptr<Upstream>(std::make_unique<RemoteUpstream>(
+      io, deadlines, clock, upstream, limits, timeouts, std::move(tls)));
+}
+
+}  // namespace verbatim::gateway

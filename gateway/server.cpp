@@ -1,0 +1,299 @@
+#include "gateway/server.hpp"
+
+#include "gateway/admin.hpp"
+#include "gateway/environment.hpp"
+#include "gateway/local_upstream.hpp"
+#include "gateway/remote_upstream.hpp"
+#include "gateway/services.hpp"
+#include "gateway/session.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <spdlog/spdlog.h>
+
+#include <future>
+#include <set>
+#include <utility>
+
+namespace verbatim::gateway {
+
+namespace {
+
+/// For the few leaves before the gateway's loop runs.
+Result<audit::Appended> append_and_wait(Recorder& recorder, audit::LeafDraft draft) {
+  auto promise = std::make_shared<std::promise<Result<audit::Appended>>>();
+  auto future = promise->get_future();
+  recorder.append(std::move(draft), [promise](Result<audit::Appended> result) {
+    promise->set_value(std::move(result));
+  });
+  return future.get();
+}
+
+audit::LeafDraft draft_of(std::string type, Json fields) {
+  audit::LeafDraft draft;
+  draft.type = std::move(type);
+  draft.fields = std::move(fields);
+  return draft;
+}
+
+Json describe_local_model(const LocalModel& model) {
+  const local_engine::Fingerprint& print = model.engine->fingerprint();
+  return {{"name", model.name},
+          {"level", "measured"},
+          {"weights_sha256", print.weights_sha256.hex()},
+          {"manifest_sha256", print.manifest_sha256.hex()},
+          {"architecture", print.architecture},
+          {"parameters", print.parameters},
+          {"dtype", print.dtype},
+          {"path", std::filesystem::path(model.path).filename().string()}};
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(GatewayConfig config, const Clock& clock, Recorder& recorder)
+      : config_(std::move(config)),
+        clock_(clock),
+        recorder_(recorder),
+        mailbox_(std::make_shared<Mailbox>(io_)),
+        deadlines_(io_, clock),
+        ids_(clock),
+        flights_(mailbox_),
+        ledger_(std::make_shared<Ledger>(recorder, mailbox_, ids_, clock,
+                                         config_.limits.rejections_per_s)),
+        services_{config_, clock,    recorder, mailbox_, ids_,
+                  router_, flights_, *ledger_, metrics_, {}},
+        work_(io_.get_executor()),
+        acceptor_(io_),
+        admin_acceptor_(io_),
+        tick_(io_) {}
+
+  ~Impl() {
+    // Nothing may still run in here when the members go.
+    begin_drain();
+    config_.timeouts.drain = std::chrono::milliseconds(1);
+    if (!finished_) io_.run();
+    mailbox_->close();
+  }
+
+  Result<void> start(std::vector<LocalModel> models) {
+    for (const UpstreamConfig& each : config_.upstreams) {
+      auto upstream =
+          make_remote_upstream(io_, deadlines_, clock_, each, config_.limits, config_.timeouts);
+      if (!upstream) return upstream.error();
+      router_.add({std::move(*upstream), each.anthropic});
+    }
+    if (auto recorded = record_start(models); !recorded) return recorded.error();
+    if (!models.empty()) {
+      std::vector<std::string> names;
+      for (const LocalModel& model : models) names.push_back(model.name);
+      router_.set_local(make_local_upstream(mailbox_, clock_, std::move(models)), std::move(names));
+    }
+    if (auto open = listen(acceptor_, config_.listen); !open) return open.error();
+    if (config_.admin_enabled) {
+      if (auto open = listen(admin_acceptor_, config_.admin); !open) return open.error();
+    }
+    deadlines_.start();
+    tick();
+    net::co_spawn(io_, accept(acceptor_, false), net::detached);
+    if (config_.admin_enabled) net::co_spawn(io_, accept(admin_acceptor_, true), net::detached);
+    return {};
+  }
+
+  void run() {
+    io_.run();
+    finished_ = true;
+  }
+
+  void begin_drain() {
+    net::post(io_, [this] {
+      if (std::exchange(services_.draining, true)) return;
+      error_code ignored;
+      acceptor_.close(ignored);
+      for (const auto& client : clients_) {
+        if (client->idle()) client->close();
+      }
+      drain_deadline_.emplace(deadlines_, [this] {
+        for (const auto& client : clients_) client->abort();
+      });
+      drain_deadline_->arm(config_.timeouts.drain);
+      finish_if_drained();
+    });
+  }
+
+  [[nodiscard]] HostPort address() const { return address_of(acceptor_); }
+  [[nodiscard]] HostPort admin_address() const { return address_of(admin_acceptor_); }
+
+ private:
+  Result<void> record_start(const std::vector<LocalModel>& models) {
+    auto environment = append_and_wait(recorder_, draft_of("environment", describe_environment()));
+    if (!environment) return environment.error();
+    services_.environment = environment->index;
+    const std::string config = describe_config(config_);
+    const bool closed = config_.on_log_failure == OnLogFailure::fail_closed;
+    auto leaf = draft_of("config", {{"sha256", sha256(config).hex()},
+                                    {"mode", mode_name(config_.mode)},
+                                    {"on_log_failure", closed ? "fail_closed" : "fail_open"}});
+    leaf.contents.push_back({"config", config});
+    if (auto appended = append_and_wait(recorder_, std::move(leaf)); !appended) {
+      return appended.error();
+    }
+    for (const LocalModel& model : models) {
+      auto appended = append_and_wait(recorder_, draft_of("model", describe_local_model(model)));
+      if (!appended) return appended.error();
+    }
+    return {};
+  }
+
+  Result<void> listen(tcp::acceptor& acceptor, const HostPort& where) {
+    const auto refuse = [&](const error_code& error) {
+      return Error{Errc::unavailable, "cannot listen: " + error.message(), where.str(),
+                   "choose another address, or port 0 for any free one"};
+    };
+    error_code error;
+    tcp::resolver resolver(io_);
+    const auto found =
+        resolver.resolve(where.host, std::to_string(where.port), tcp::resolver::passive, error);
+    if (error) return refuse(error);
+    const tcp::endpoint endpoint = found.begin()->endpoint();
+    if (acceptor.open(endpoint.protocol(), error); error) return refuse(error);
+    acceptor.set_option(net::socket_base::reuse_address(true), error);
+    if (acceptor.bind(endpoint, error); error) return refuse(error);
+    if (acceptor.listen(net::socket_base::max_listen_connections, error); error) {
+      return refuse(error);
+    }
+    return {};
+  }
+
+  static HostPort address_of(const tcp::acceptor& acceptor) {
+    error_code error;
+    const auto endpoint = acceptor.local_endpoint(error);
+    return error ? HostPort{} : HostPort{endpoint.address().to_string(), endpoint.port()};
+  }
+
+  net::awaitable<void> accept(tcp::acceptor& acceptor, bool admin) {
+    for (;;) {
+      while (clients_.size() >= config_.limits.connections_max) co_await place_free_.wait();
+      auto [error, socket] = co_await acceptor.async_accept(kTuple);
+      if (!acceptor.is_open()) co_return;
+      if (error) {
+        // Out of file descriptors, mostly: wait for some to come back.
+        spdlog::warn("cannot accept a connection: {}", error.message());
+        net::steady_timer pause(io_, std::chrono::milliseconds(50));
+        static_cast<void>(co_await pause.async_wait(kTuple));
+        continue;
+      }
+      start_session(std::move(socket), admin);
+    }
+  }
+
+  void start_session(tcp::socket socket, bool admin) {
+    const auto client = std::make_shared<ClientConnection>(std::move(socket), deadlines_,
+                                                           config_.limits.header_bytes_max + 65536);
+    clients_.insert(client);
+    metrics_.set_connections(+1);
+    net::co_spawn(
+        io_, admin ? serve_admin(client, services_) : serve(client, services_),
+        [this, client](const std::exception_ptr& thrown) { end_session(client, thrown); });
+  }
+
+  void end_session(const std::shared_ptr<ClientConnection>& client,
+                   const std::exception_ptr& thrown) {
+    if (thrown) {
+      try {
+        std::rethrow_exception(thrown);
+      } catch (const std::exception& bug) {
+        spdlog::error("a session ended with an exception: {}", bug.what());
+      }
+      client->abort();
+    }
+    clients_.erase(client);
+    metrics_.set_connections(-1);
+    place_free_.wake();
+    finish_if_drained();
+  }
+
+  void finish_if_drained() {
+    if (!services_.draining || !clients_.empty()) return;
+    error_code ignored;
+    admin_acceptor_.close(ignored);
+    drain_deadline_.reset();
+    deadlines_.stop();
+    tick_.cancel();
+    router_.drain();
+    ledger_->settle();
+    work_.reset();
+  }
+
+  void tick() {
+    tick_.expires_after(std::chrono::seconds(1));
+    tick_.async_wait([this](error_code error) {
+      if (error) return;
+      ledger_->settle();
+      tick();
+    });
+  }
+
+  GatewayConfig config_;
+  const Clock& clock_;
+  Recorder& recorder_;
+  net::io_context io_{1};  // one thread runs it
+  std::shared_ptr<Mailbox> mailbox_;
+  Deadlines deadlines_;
+  UuidGenerator ids_;
+  Router router_;
+  Flights flights_;
+  std::shared_ptr<Ledger> ledger_;  // shared with the log's callbacks
+  Metrics metrics_;
+  Services services_;
+  net::executor_work_guard<net::io_context::executor_type> work_;
+  tcp::acceptor acceptor_, admin_acceptor_;
+  net::steady_timer tick_;
+  std::set<std::shared_ptr<ClientConnection>> clients_;
+  Signal place_free_;
+  std::optional<Deadlines::Entry> drain_deadline_;
+  bool finished_ = false;
+};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::start(GatewayConfig config, const Clock& clock,
+                                              Recorder& recorder, std::vector<LocalModel> models) {
+  auto impl = std::make_unique<Impl>(std::move(config), clock, recorder);
+  if (auto started = impl->start(std::move(models)); !started) return started.error();
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Result<std::unique_ptr<Server>> Server::start(GatewayConfig config, const Clock& clock,
+                                              audit::Log& log, std::vector<LocalModel> models) {
+  auto recorder = std::make_unique<LogRecorder>(log);
+  auto server = start(std::move(config), clock, *recorder, std::move(models));
+  if (server) (*server)->recorder_ = std::move(recorder);
+  return server;
+}
+
+Result<std::vector<LocalModel>> load_models(const GatewayConfig& config) {
+  std::vector<LocalModel> models;
+  std::set<std::string> names;
+  for (const ModelConfig& each : config.models) {
+    if (!names.insert(each.name).second) {
+      return Error{Errc::invalid_input, "two models are named '" + each.name + "'", "",
+                   "give each its own name"};
+    }
+    auto engine = local_engine::Engine::load(each.path, config.engine);
+    if (!engine) return engine.error();
+    models.push_back({each.name, each.path.string(), std::move(*engine)});
+  }
+  return models;
+}
+
+HostPort Server::address() const { return impl_->address(); }
+HostPort Server::admin_address() const { return impl_->admin_address(); }
+void Server::run() { impl_->run(); }
+void Server::begin_drain() { impl_->begin_drain(); }
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,59 @@
+#pragma once
+// The gateway as a whole: listeners, upstreams, and the one thread that runs them.
+
+#include "audit/log.hpp"
+#include "gateway/config.hpp"
+#include "gateway/recorder.hpp"
+#include "schema/clock.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace verbatim::gateway {
+
+/// A model that is loaded, and the name under which clients ask for it.
+struct LocalModel {
+  std::string name;
+  std::string path;  ///< recorded by its last part only
+  std::shared_ptr<local_engine::Engine> engine;
+};
+
+/// Loads the configured models, each with the configured engine options. Errors as Engine::load().
+[[nodiscard]] Result<std::vector<LocalModel>> load_models(const GatewayConfig& config);
+
+class Server {
+ public:
+  /// Appends the `environment`, `config` and `model` leaves and opens the listeners; connections wait until
+  /// run(). `clock` and `recorder` must outlive the server; the log behind `recorder` must not be destroyed
+  /// before run() has returned.
+  /// Errors: `invalid_input` (a CA file), `unavailable` (an address is in use or not ours), or the log's.
+  [[nodiscard]] static Result<std::unique_ptr<Server>> start(GatewayConfig config,
+                                                             const Clock& clock, Recorder& recorder,
+                                                             std::vector<LocalModel> models);
+  /// The same with the log itself.
+  [[nodiscard]] static Result<std::unique_ptr<Server>> start(GatewayConfig config,
+                                                             const Clock& clock, audit::Log& log,
+                                                             std::vector<LocalModel> models);
+  ~Server();
+
+  /// Where clients and administrators reach it, with the ports that port 0 became.
+  [[nodiscard]] HostPort address() const;
+  [[nodiscard]] HostPort admin_address() const;
+
+  /// Serves, on the calling thread, until a drain has ended.
+  void run();
+
+  /// Any thread, and safe to call again: takes no new connections, lets exchanges end, closes idle
+  /// connections. After `timeouts.drain` what is left is cut off, and recorded as such.
+  void begin_drain();
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Recorder>
+      recorder_;  // over the log; null if the recorder was given. Outlives impl_
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,117 @@
+#include "gateway/session.hpp"
+
+#include "gateway/exchange.hpp"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace verbatim::gateway {
+
+namespace {
+
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr std::chrono::milliseconds kLinger{1000};
+
+struct Refusal {
+  int http_status;
+  std::string_view kind;
+  std::string_view message;
+};
+
+Refusal refusal_of(HttpFault fault) {
+  switch (fault) {
+    case HttpFault::framing_conflict:
+      return {400, "framing_conflict",
+              "the length of the request's body is told twice, or in two ways"};
+    case HttpFault::header_too_large:
+      return {431, "header_too_large", "the request's head is too large"};
+    case HttpFault::body_too_large:
+      return {413, "body_too_large", "the request's body is too large"};
+    case HttpFault::unsupported_coding:
+      return {501, "unsupported_coding", "only the chunked transfer coding is known here"};
+    case HttpFault::malformed:
+    case HttpFault::none:
+      break;
+  }
+  return {400, "malformed", "the request is not valid HTTP/1.1"};
+}
+
+/// How reading a request ended.
+struct ReadRequest {
+  enum class End { whole, closed, late, fault } end = End::closed;
+  std::int64_t arrived_us = 0;
+};
+
+/// Reads until the parser is done, has found a fault, or the client stops sending.
+net::awaitable<ReadRequest> read_request(ClientConnection& client, RequestParser& parser,
+                                         const Services& services) {
+  const Timeouts& timeouts = services.config.timeouts;
+  ReadRequest result;
+  bool continued = false;
+  for (;;) {
+    while (!client.readable().empty() && !parser.done()) {
+      if (result.arrived_us == 0) result.arrived_us = services.clock.steady_us();
+      client.set_idle(false);
+      const std::size_t used = parser.put(client.readable());
+      client.consume(used);
+      if (parser.fault() != HttpFault::none) {
+        result.end = ReadRequest::End::fault;
+        co_return result;
+      }
+      if (used == 0) break;
+    }
+    if (parser.done()) {
+      result.end = ReadRequest::End::whole;
+      co_return result;
+    }
+    if (!continued && parser.wants_continue()) {
+      continued = true;
+      const std::vector<net::const_buffer> pieces(1,
+                                                  net::buffer(kContinue.data(), kContinue.size()));
+      const bool told = co_await client.write(pieces, timeouts.client_write);
+      if (!told) co_return result;
+    }
+    if (services.draining && client.idle()) co_return result;
+    const auto within = parser.head_done() ? timeouts.client_body : timeouts.client_head;
+    const bool more = co_await client.more(within);
+    if (!more) {
+      if (client.timed_out() && !client.idle()) result.end = ReadRequest::End::late;
+      co_return result;
+    }
+  }
+}
+
+}  // namespace
+
+net::awaitable<void> serve(std::shared_ptr<ClientConnection> client, Services& services) {
+  for (bool keep_alive = true; keep_alive;) {
+    client->set_idle(true);
+    RequestParser parser(services.config.limits.header_bytes_max,
+                         services.config.limits.body_bytes_max);
+    const ReadRequest read = co_await read_request(*client, parser, services);
+
+    // Closed before a whole request was there: nothing was asked.
+    if (read.end == ReadRequest::End::closed) break;
+
+    if (read.end == ReadRequest::End::whole) {
+      Exchange exchange(services, client, std::move(parser.head()), std::move(parser.body()),
+                        parser.keep_alive(), read.arrived_us);
+      keep_alive = co_await exchange.run();
+      continue;
+    }
+    // Malformed, too large or too slow: refused and recorded. Where the next request would begin is unknown.
+    const Refusal refusal = read.end == ReadRequest::End::late
+                                ? Refusal{408, "request_timeout", "the request took too long"}
+                                : refusal_of(parser.fault());
+    if (read.end == ReadRequest::End::late) client->forgive_timeout();
+    Exchange exchange(services, client, std::move(parser.head()), std::string(),
+                      /*keep_alive=*/false, read.arrived_us);
+    keep_alive = co_await exchange.reject(refusal.http_status, std::string(refusal.kind),
+                                          std::string(refusal.message));
+    co_await client->linger(kLinger);
+  }
+  client->close();
+}
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,96 @@
+#pragma once
+// Where answers come from: a remote server or the local engine, behind one interface.
+
+#include "gateway/dialect.hpp"
+#include "gateway/http.hpp"
+#include "gateway/net.hpp"
+#include "schema/canonical_json.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace verbatim::gateway {
+
+/// How an exchange ended: `status` of a response leaf.
+enum class EndStatus {
+  complete,
+  client_disconnect,
+  upstream_error,
+  upstream_truncated,
+  timeout,
+  rejected,
+  cache_hit,
+  gateway_error,
+};
+
+[[nodiscard]] std::string_view status_name(EndStatus status);
+
+/// What is given an answer, piece by piece. on_head() first, then any number of on_body().
+class AnswerSink : public ResponseReader {
+ public:
+  /// Gives out what may go. `last`: the answer is whole, so its end is kept back until it is recorded. False
+  /// when the client has gone: stop asking.
+  [[nodiscard]] virtual net::awaitable<bool> flush(bool last) = 0;
+  /// The stream's terminal event has been seen: little can follow.
+  [[nodiscard]] virtual bool terminal_seen() const = 0;
+  /// More has come than an answer may have; stop.
+  [[nodiscard]] virtual bool overflowed() const = 0;
+  [[nodiscard]] virtual bool head_given() const = 0;
+};
+
+/// Tells whoever works for a client that the client has gone.
+class Cancellation {
+ public:
+  void cancel() {
+    cancelled_ = true;
+    if (const auto stop = std::exchange(stop_, nullptr)) stop();
+  }
+  [[nodiscard]] bool cancelled() const { return cancelled_; }
+  /// `stop` runs at once when the client goes; replaces the one before. Null takes it back.
+  void on_cancel(std::function<void()> stop) { stop_ = std::move(stop); }
+
+ private:
+  bool cancelled_ = false;
+  std::function<void()> stop_;
+};
+
+/// A question. All borrowed, for as long as the exchange.
+struct Ask {
+  const RequestHead& head;
+  const std::string& body;
+  const RequestFacts& facts;
+  Api api;
+  std::string_view record_id;
+  Cancellation& cancellation;
+};
+
+/// How asking ended. If no head was given to the sink, the gateway answers with `http_status` itself.
+struct Outcome {
+  EndStatus status = EndStatus::complete;
+  int http_status = 502;
+  std::string error_kind;  ///< for every status but complete: "connect", "first_byte_timeout", ...
+  std::string error_message;   ///< never a secret
+  std::string address;         ///< of the server that was asked
+  std::optional<Json> engine;  ///< `engine` of the response leaf: local engine only
+  std::string tokens;          ///< content `response.tokens`: local engine only
+  Json usage;  ///< `usage`, where it is known whether or not the answer tells it; else null
+};
+
+class Upstream {
+ public:
+  virtual ~Upstream() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// `model` of the request leaf: the level of what is known, and digests where measured.
+  [[nodiscard]] virtual Json describe_model(std::string_view requested) const = 0;
+  /// What of the model goes into a cache key.
+  [[nodiscard]] virtual std::string identity(std::string_view requested) const = 0;
+  [[nodiscard]] virtual bool local() const = 0;
+  [[nodiscard]] virtual net::awaitable<Outcome> ask(const Ask& question, AnswerSink& sink) = 0;
+  /// Closes what is kept open between questions.
+  virtual void drain() {}
+};
+
+}  // namespace verbatim::gateway

@@ -1,0 +1,115 @@
+#include "gateway/config.hpp"
+
+#include "schema/canonical_json.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace verbatim::gateway {
+namespace {
+
+TEST(Config, BaseUrlsNeverDoubleV1) {
+  const auto target = [](const char* url, const char* request) {
+    return parse_base_url(url).value().target(request);
+  };
+  EXPECT_EQ(target("https://api.openai.com", "/v1/models"), "/v1/models");
+  EXPECT_EQ(target("https://api.openai.com/v1", "/v1/models"), "/v1/models");
+  EXPECT_EQ(target("https://api.openai.com/v1/", "/v1/models?a=/v1"), "/v1/models?a=/v1");
+  EXPECT_EQ(target("https://api.openai.com/v1", "/models"), "/v1/models");
+  EXPECT_EQ(target("https://api.openai.com", "/models"), "/models");
+  EXPECT_EQ(target("http://h/openai/v1", "/v1/x"), "/openai/v1/x");
+  EXPECT_EQ(target("http://h/anthropic", "/v1/messages"), "/anthropic/v1/messages");
+  EXPECT_EQ(target("http://h/v1", "/v1beta/x"), "/v1/v1beta/x");
+}
+
+TEST(Config, BaseUrlsTellHostAndPort) {
+  EXPECT_EQ(parse_base_url("https://h").value().address.port, 443);
+  EXPECT_EQ(parse_base_url("https://h:443").value().host_field(), "h");
+  EXPECT_EQ(parse_base_url("http://h:443").value().host_field(), "h:443");
+  EXPECT_EQ(parse_base_url("http://[::1]:8").value().host_field(), "[::1]:8");
+  EXPECT_EQ(parse_base_url("http://[::1]:8").value().address.host, "::1");
+  for (const char* bad : {"", "h:80", "ftp://h", "http://", "http://u:p@h", "http://h?x",
+                          "http://h#f", "http://h:99999"}) {
+    EXPECT_FALSE(parse_base_url(bad)) << bad;
+  }
+  // The message must not repeat a password.
+  EXPECT_THAT(parse_base_url("http://u:secret@h").error().message(),
+              testing::Not(testing::HasSubstr("secret")));
+}
+
+TEST(Config, HostsAndPortsMayBeIpv6) {
+  EXPECT_EQ(parse_host_port("[::1]:80").value().str(), "[::1]:80");
+  EXPECT_EQ(parse_host_port("localhost:0").value().port, 0);
+  for (const char* bad : {"", "80", "h:", "h:x", "h:70000", "::1:80", ":80", "h:-1"}) {
+    EXPECT_FALSE(parse_host_port(bad)) << bad;
+  }
+}
+
+TEST(Config, AWholeFileIsRead) {
+  const auto config = parse_config(R"(
+[gateway]
+listen = "0.0.0.0:9000"
+admin_token = "t"
+[log]
+mode = "overlap"
+on_failure = "fail_open"
+[cache]
+policy = "greedy"
+ttl_s = 60
+[limits]
+body_bytes_max = 1024
+[timeouts]
+idle_ms = 5000
+[engine]
+threads = 2
+[[upstream]]
+name = "claude"
+url = "https://example.com/v1"
+dialect = "anthropic"
+[[model]]
+name = "demo"
+path = "/models/demo"
+)",
+                                   "f.toml")
+                          .value();
+  EXPECT_EQ(config.listen.str(), "0.0.0.0:9000");
+  EXPECT_EQ(config.mode, audit::DurabilityMode::overlap);
+  EXPECT_EQ(config.on_log_failure, OnLogFailure::fail_open);
+  EXPECT_TRUE(config.cache.greedy);
+  EXPECT_FALSE(config.cache.seeded);
+  EXPECT_EQ(config.cache.ttl.count(), 60);
+  EXPECT_EQ(config.limits.body_bytes_max, 1024u);
+  EXPECT_EQ(config.timeouts.idle.count(), 5000);
+  EXPECT_EQ(config.engine.threads, 2);
+  ASSERT_EQ(config.upstreams.size(), 1u);
+  EXPECT_TRUE(config.upstreams[0].anthropic);
+  EXPECT_EQ(config.models.at(0).name, "demo");
+  EXPECT_THAT(describe_config(config), testing::Not(testing::HasSubstr("\"t\"")));
+  EXPECT_TRUE(parse_json(describe_config(config)));
+}
+
+TEST(Config, MistakesNameLineAndKey) {
+  const auto message = [](const char* toml) {
+    return parse_config(toml, "f.toml").error().message();
+  };
+  EXPECT_EQ(message("[gateway]\nlisen = 1"), "unknown key 'gateway.lisen' (f.toml line 2)");
+  EXPECT_EQ(message("[gateway]\nlisten = 1"), "'gateway.listen' must be a string (f.toml line 2)");
+  EXPECT_EQ(message("[log]\nmode = \"fast\""),
+            "'log.mode' must be one of overlap, relaxed, strict (f.toml line 2)");
+  EXPECT_EQ(message("[timeouts]\nidle_ms = 0"),
+            "'timeouts.idle_ms' must be an integer from 1 to 86400000 (f.toml line 2)");
+  EXPECT_THAT(message("[[upstream]]\nname = \"a\"\nurl = \"x\""),
+              testing::HasSubstr("'x' is not a URL"));
+  EXPECT_THAT(message("[gateway"), testing::HasSubstr("f.toml line 1"));
+  EXPECT_THAT(message("gateway = 1"), testing::HasSubstr("'gateway' must be a table"));
+}
+
+TEST(Config, UpstreamsFromTheCommandLineKnowTheirDialect) {
+  EXPECT_FALSE(parse_upstream("openai=https://api.openai.com").value().anthropic);
+  EXPECT_TRUE(parse_upstream("a=https://api.anthropic.com").value().anthropic);
+  for (const char* bad : {"", "x", "=http://h", "a=", "a b=http://h"})
+    EXPECT_FALSE(parse_upstream(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace verbatim::gateway

@@ -1,0 +1,315 @@
+// What is read from requests and answers, and what is hidden of them: without sockets.
+
+#include "gateway/cache.hpp"
+#include "gateway/content_coding.hpp"
+#include "gateway/dialect.hpp"
+#include "gateway/header_rules.hpp"
+#include "gateway/json_scan.hpp"
+#include "gateway/response_facts.hpp"
+#include "gateway/sse.hpp"
+
+#include <brotli/encode.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+#include <zstd.h>
+
+namespace verbatim::gateway {
+namespace {
+
+RequestHead head_of(const std::string& method, const std::string& target,
+                    std::vector<Field> fields = {}) {
+  RequestHead head;
+  head.method = method;
+  head.target = target;
+  head.fields.all() = std::move(fields);
+  return head;
+}
+
+// ---- JSON in place
+
+TEST(JsonScan, AcceptsWhatRfc8259AcceptsAndNothingElse) {
+  for (const char* good :
+       {"{}", " [1, -0.5e+3, \"\\u00e9\\n\", true, null] ", "\"x\"", "0", "{\"a\":{\"b\":[]}}"}) {
+    EXPECT_TRUE(is_json(good)) << good;
+  }
+  for (const char* bad : {"", "{", "{\"a\":}", "[1,]", "01", "1.", "\"\\x\"", "\"\n\"", "{} {}",
+                          "nul", "{a:1}", "-", "\"\\u12\"", "[1 2]", "{\"a\" 1}"}) {
+    EXPECT_FALSE(is_json(bad)) << bad;
+  }
+}
+
+TEST(JsonScan, BoundsNesting) {
+  const std::string deep(100'000, '[');
+  EXPECT_FALSE(is_json(deep));
+  EXPECT_TRUE(is_json(std::string(500, '[') + std::string(500, ']')));
+}
+
+TEST(JsonScan, GivesTheVeryTokensThatWereSent) {
+  std::string seen;
+  EXPECT_TRUE(each_member(R"( {"a" : 1.0e0 ,"b":[1, 2]} )", [&](const JsonMember& member) {
+    seen += std::string(member.key) + "=" + std::string(member.value) + ";";
+  }));
+  EXPECT_EQ(seen, "a=1.0e0;b=[1, 2];");
+  EXPECT_EQ(json_string(R"("a\"\u00e9")"), "a\"\xC3\xA9");
+  EXPECT_EQ(json_integer("-7"), -7);
+  EXPECT_EQ(json_integer("7.0"), std::nullopt);
+  EXPECT_EQ(json_integer("99999999999999999999"), std::nullopt);
+}
+
+TEST(JsonScan, WritesBytesThatAreNotUtf8AsLatin1) {
+  std::string out;
+  append_json_string(out, "a\xE9\"\x01");
+  EXPECT_EQ(out, "\"a\xC3\xA9\\\"\\u0001\"");
+}
+
+// ---- server-sent events
+
+/// The events of a stream that comes in pieces of the given size, each parsed: "event|data;".
+std::string events_in_pieces(const std::string& stream, std::size_t piece) {
+  SseScanner scanner;
+  std::string out;
+  for (std::size_t at = 0; at < stream.size(); at += piece) {
+    scanner.push(std::string_view(stream).substr(at, piece));
+    for (const EventSpan& span : scanner.take_events()) {
+      const SseEvent event =
+          parse_sse_event(std::string_view(stream).substr(span.begin, span.end - span.begin));
+      out.append(event.event()).append("|").append(event.data()).append(";");
+    }
+  }
+  return out;
+}
+
+TEST(Sse, EventsAreTheSameInPiecesOfAnySize) {
+  const std::string stream =
+      "\xEF\xBB\xBF: hello\n\ndata:no blank\n\nevent: a\r\ndata: 1\r\ndata: 2\r\n\r\ndata: "
+      "\xC3\xA9\r\rid: 7\n\n"
+      "data\n\n: ping\n\nretry: 1\ndata: last\n\ndata: never ended";
+  const std::string want = "|no blank;a|1\n2;|\xC3\xA9;|;|;|last;";
+  for (std::size_t piece = 1; piece <= stream.size(); ++piece) {
+    EXPECT_EQ(events_in_pieces(stream, piece), want) << "pieces of " << piece;
+  }
+}
+
+TEST(Sse, HoldsBackATerminalEventFromItsFirstByte) {
+  const std::string before = "data: {\"a\":\"[DONE]\"}\n\n";
+  for (const std::string terminal :
+       {"data: [DONE]\n\n", "data:[DONE]\r\n\r\n", "event: message_stop\ndata: {}\n\n",
+        "event: response.completed\ndata: {}\n\n", "event: response.incomplete\ndata: {}\n\n",
+        "event: response.failed\ndata: {}\n\n"}) {
+    SseScanner scanner;
+    scanner.push(before);
+    EXPECT_EQ(scanner.free_until(), before.size());
+    for (std::size_t i = 0; i < terminal.size(); ++i) {
+      if (i + 2 < terminal.size()) {  // with CRLF the CR of the blank line already ends it
+        EXPECT_FALSE(scanner.terminal_seen()) << terminal.substr(0, i);
+      }
+      scanner.push(std::string_view(terminal).substr(i, 1));
+      // A few first letters may be of any line; from there on nothing goes out.
+      EXPECT_LE(scanner.free_until(), before.size()) << terminal.substr(0, i + 1);
+    }
+    EXPECT_TRUE(scanner.terminal_seen());
+  }
+}
+
+TEST(Sse, LetsGoWhatOnlyBeganLikeATerminalEvent) {
+  SseScanner scanner;
+  scanner.push("event: message_sto");
+  EXPECT_EQ(scanner.free_until(), 0u);
+  scanner.push("ry\n");
+  EXPECT_EQ(scanner.free_until(), 21u);
+  scanner.push("data: [DONE] but not only\n\n");
+  EXPECT_EQ(scanner.free_until(), 48u);
+  EXPECT_FALSE(scanner.terminal_seen());
+}
+
+TEST(Sse, TakesLinesOfMegabytes) {
+  const std::string stream = "data: " + std::string(16u << 20, 'x') + "\n\n";
+  EXPECT_EQ(events_in_pieces(stream, 65536).size(), (16u << 20) + 2);
+}
+
+// ---- requests
+
+TEST(Dialect, IsReadFromPathMethodAndVersionHeader) {
+  EXPECT_EQ(api_of(head_of("POST", "/v1/chat/completions?x=1")), Api::openai_chat);
+  EXPECT_EQ(api_of(head_of("POST", "/chat/completions")), Api::openai_chat);
+  EXPECT_EQ(api_of(head_of("POST", "/v1/completions")), Api::openai_completions);
+  EXPECT_EQ(api_of(head_of("POST", "/v1/responses")), Api::openai_responses);
+  EXPECT_EQ(api_of(head_of("POST", "/anthropic/v1/messages")), Api::anthropic_messages);
+  EXPECT_EQ(api_of(head_of("GET", "/v1/models/a%2Fb")), Api::openai_models);
+  EXPECT_EQ(api_of(head_of("GET", "/v1/chat/completions")), Api::generic);
+  EXPECT_EQ(api_of(head_of("POST", "/v1/embeddings")), Api::generic);
+  EXPECT_TRUE(speaks_anthropic(head_of("POST", "/v1/messages/count_tokens")));
+  EXPECT_TRUE(speaks_anthropic(head_of("GET", "/v1/models", {{"Anthropic-Version", "x"}})));
+  EXPECT_FALSE(speaks_anthropic(head_of("GET", "/v1/models")));
+}
+
+TEST(Dialect, RequestsAreGreedyOnlyWhenTheySayTemperatureZero) {
+  for (const char* zero : {"0", "0.0", "-0", "0e3", "0.00E-2"}) {
+    EXPECT_EQ(determinism_of(
+                  read_request(Api::openai_chat, std::string("{\"temperature\":") + zero + "}")),
+              "greedy")
+        << zero;
+  }
+  for (const char* other : {"{}", R"({"temperature":0.1})", R"({"temperature":null})",
+                            R"({"temperature":"0"})", R"({"seed":null})"}) {
+    EXPECT_EQ(determinism_of(read_request(Api::openai_chat, other)), "sampled") << other;
+  }
+  EXPECT_EQ(determinism_of(read_request(Api::openai_chat, R"({"seed":1})")), "seeded");
+}
+
+TEST(Dialect, StatefulRequestsAreNeverCacheable) {
+  const CachePolicy policy;
+  const auto cacheable = [&](Api api, const char* body, std::vector<Field> fields = {}) {
+    return is_cacheable(policy, head_of("POST", "/", std::move(fields)), api,
+                        read_request(api, body));
+  };
+  EXPECT_TRUE(cacheable(Api::openai_chat, R"({"temperature":0})"));
+  EXPECT_FALSE(cacheable(Api::openai_chat, R"({"temperature":0,"store":true})"));
+  EXPECT_FALSE(cacheable(Api::openai_responses, R"({"temperature":0})"));
+  EXPECT_FALSE(cacheable(Api::generic, R"({"temperature":0})"));
+  EXPECT_FALSE(cacheable(Api::openai_chat, "[0]"));
+  EXPECT_FALSE(cacheable(Api::openai_chat, R"({"temperature":0})",
+                         {{"cache-control", "max-age=1, No-Store"}}));
+}
+
+TEST(CacheKey, IsTheSameForTheSameQuestionAndAnotherForAnother) {
+  const auto key = [](const char* body, const char* identity = "m", const char* scope = "s") {
+    return cache_preimage(head_of("POST", "/v1/chat/completions"), Api::openai_chat, body, identity,
+                          scope)
+        .value();
+  };
+  const std::string base = key(R"({"a":1,"b":[2.50,"x"]})");
+  EXPECT_EQ(base,
+            key(R"({ "b" : [2.50, "\u0078"], "a":1, "stream":true, "user":"u", "metadata":{} })"));
+  EXPECT_NE(base, key(R"({"a":1,"b":[2.5,"x"]})"));
+  EXPECT_NE(base, key(R"({"a":1,"b":[2.50,"x"],"tools":[]})"));
+  EXPECT_NE(base, key(R"({"a":1,"b":[2.50,"x"]})", "ms", ""));
+  EXPECT_FALSE(cache_preimage(head_of("POST", "/"), Api::openai_chat, R"({"a":1,"a":2})", "", ""));
+}
+
+// ---- headers
+
+TEST(HeaderRules, StripsHopByHopFieldsAndWhatConnectionNames) {
+  Fields fields;
+  for (const char* name : {"Connection", "X-Hop", "Keep-Alive", "TE", "Trailer",
+                           "Transfer-Encoding", "Upgrade", "Proxy-Authorization", "X-Keep"}) {
+    fields.add(name, same_word(name, "connection") ? "close, x-hop" : "v");
+  }
+  strip_hop_by_hop(fields);
+  ASSERT_EQ(fields.all().size(), 1u);
+  EXPECT_EQ(fields.all()[0].name, "X-Keep");
+}
+
+TEST(HeaderRules, HidesSecretsInTheQueryHoweverTheyAreSpelt) {
+  EXPECT_EQ(redacted_target("/p?a=1&KEY=x&k%65y=y&access_token=z&api-key=w&monkey=1&b"),
+            "/p?a=1&KEY=REDACTED&k%65y=REDACTED&access_token=REDACTED&api-key=REDACTED&monkey=1&b");
+  EXPECT_EQ(redacted_target("/p"), "/p");
+}
+
+TEST(HeaderRules, FindsTheCredentialInEitherForm) {
+  Fields fields;
+  fields.add("x-api-key", "k2");
+  EXPECT_EQ(credential_of(fields), "k2");
+  fields.add("Authorization", "Bearer  k1");
+  EXPECT_EQ(credential_of(fields), "k1");
+}
+
+TEST(HeaderRules, TextForALeafIsUtf8AndBounded) {
+  EXPECT_EQ(leaf_text("ab\xC3\xA9", 3), "ab");
+  EXPECT_EQ(leaf_text("a\xFF", 10), "a\xEF\xBF\xBD");
+}
+
+// ---- answers
+
+TEST(ResponseFacts, ReadsUsageAndReasonsFromStreamsOfBothApis) {
+  ResponseFacts anthropic(Api::anthropic_messages);
+  anthropic.read_stream(
+      "event: message_start\ndata: "
+      "{\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"model\":\"c\",\"usage\":{"
+      "\"input_tokens\":5,\"output_tokens\":1}}}\n\n"
+      "event: message_delta\ndata: "
+      "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_"
+      "tokens\":9}}\n\n"
+      "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+  Json leaf = Json::object();
+  anthropic.describe(leaf);
+  EXPECT_EQ(leaf["usage"],
+            Json({{"input_tokens", 5}, {"output_tokens", 9}}));  // cumulative, never added
+  EXPECT_EQ(leaf["finish"], Json::array({"end_turn"}));
+  EXPECT_EQ(leaf["upstream"]["response_id"], "msg_1");
+  EXPECT_TRUE(anthropic.finished());
+
+  ResponseFacts openai(Api::openai_chat);
+  openai.read_stream(
+      "data: "
+      "{\"id\":\"a\",\"usage\":null,\"choices\":[{\"index\":1,\"finish_reason\":\"length\"}]}\n\n"
+      "data: {\"id\":\"a\",\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\n: c\n\ndata: "
+      "[DONE]\n\n");
+  Json second = Json::object();
+  openai.describe(second);
+  EXPECT_FALSE(second.contains("usage"));  // absent is absent, never 0
+  EXPECT_EQ(second["finish"], Json::array({"stop", "length"}));
+}
+
+TEST(ResponseFacts, SurvivesAnything) {
+  for (const char* body :
+       {"", "null", "{\"usage\":7,\"choices\":{},\"id\":[]}", "{\"usage\":{\"prompt_tokens\":-1}}",
+        "{\"choices\":[null,{\"finish_reason\":{}}]}"}) {
+    ResponseFacts facts(Api::openai_chat);
+    facts.read_json(body);
+    Json leaf = Json::object();
+    facts.describe(leaf);
+    EXPECT_FALSE(facts.finished()) << body;
+  }
+}
+
+TEST(ContentCoding, UndoesWhatOthersDid) {
+  const std::string text(5000, 'v');
+  std::string gzip(6000, '\0');
+  z_stream stream{};
+  ASSERT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(gzip.data());
+  stream.avail_out = static_cast<uInt>(gzip.size());
+  ASSERT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  gzip.resize(stream.total_out);
+  deflateEnd(&stream);
+  std::string zstd(6000, '\0');
+  zstd.resize(ZSTD_compress(zstd.data(), zstd.size(), gzip.data(), gzip.size(), 1));
+  std::string br(6000, '\0');
+  std::size_t br_size = br.size();
+  ASSERT_TRUE(BrotliEncoderCompress(5, 22, BROTLI_MODE_GENERIC, text.size(),
+                                    reinterpret_cast<const std::uint8_t*>(text.data()), &br_size,
+                                    reinterpret_cast<std::uint8_t*>(br.data())));
+  br.resize(br_size);
+
+  EXPECT_EQ(decode_content("gzip", gzip, 10'000).value(), text);
+  EXPECT_EQ(decode_content("GZIP, zstd", zstd, 10'000).value(), text);
+  EXPECT_EQ(decode_content("br", br, 10'000).value(), text);
+  EXPECT_EQ(decode_content("", text, 10'000).value(), text);
+  EXPECT_EQ(decode_content("gzip", gzip, 4999).error().code, Errc::out_of_range);
+  for (const char* coding : {"gzip", "zstd", "br", "deflate"}) {
+    EXPECT_EQ(decode_content(coding, "not so coded", 100).error().code, Errc::invalid_input)
+        << coding;
+  }
+  EXPECT_EQ(decode_content("gzip", std::string_view(gzip).substr(0, 20), 10'000).error().code,
+            Errc::invalid_input);
+  EXPECT_EQ(decode_content("snappy", "", 100).error().code, Errc::unsupported);
+}
+
+TEST(Errors, HaveTheShapeOfTheApiThatWasCalled) {
+  const auto openai =
+      nlohmann::json::parse(error_body(false, 404, "no \"x\"", "model_not_found", "id"));
+  EXPECT_EQ(openai["error"]["message"], "no \"x\"");
+  EXPECT_EQ(openai["error"]["type"], "invalid_request_error");
+  EXPECT_TRUE(openai["error"]["param"].is_null());
+  const auto anthropic = nlohmann::json::parse(error_body(true, 404, "m", "c", "id"));
+  EXPECT_EQ(anthropic["type"], "error");
+  EXPECT_EQ(anthropic["error"]["type"], "not_found_error");
+  EXPECT_EQ(anthropic["request_id"], "id");
+}
+
+}  // namespace
+}  // namespace verbatim::gateway

@@ -22,17 +22,17 @@ Verdict Findings::verdict() const {
   return Verdict::valid;
 }
 
-void HeadCheck::reached(std::uint64_t size, const CompactRange& tree) {
+void HeadCheck::reached(std::uint64_t size, const std::function<Digest()>& root_of_tree) {
   const auto [begin, end] = expected_.equal_range(size);
   if (begin == end) return;
-  const Digest root = tree.root();
+  const Digest root = root_of_tree();
   for (auto head = begin; head != end; ++head) {
     if (head->second.checkpoint.root != root) mismatched_.push_back(head->second);
   }
 }
 
-void HeadCheck::own(const Checkpoint& checkpoint, const CompactRange& tree) {
-  if (checkpoint.root == tree.root()) return;
+void HeadCheck::own(const Checkpoint& checkpoint, const Digest& root) {
+  if (checkpoint.root == root) return;
   if (own_mismatches_++ == 0) first_own_mismatch_ = checkpoint.size;
 }
 

@@ -2,11 +2,11 @@
 // What verification found, and what follows from it.
 
 #include "audit/checkpoint.hpp"
-#include "audit/merkle.hpp"
 #include "audit/verify.hpp"
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,9 +48,9 @@ class HeadCheck {
  public:
   void expect(Witnessed head) { expected_.emplace(head.checkpoint.size, std::move(head)); }
   /// Call at every size, 0 included.
-  void reached(std::uint64_t size, const CompactRange& tree);
+  void reached(std::uint64_t size, const std::function<Digest()>& root);
   /// Call for a signed head of the log's own at the size the tree has.
-  void own(const Checkpoint& checkpoint, const CompactRange& tree);
+  void own(const Checkpoint& checkpoint, const Digest& root);
   /// `newest_matches`: the log's newest checkpoint is the tree of all its leaves.
   void conclude(bool newest_matches, Findings& findings) const;
 

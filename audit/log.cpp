@@ -4,6 +4,7 @@
 #include "audit/folder_lock.hpp"
 #include "audit/writer.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -141,6 +142,7 @@ Result<void> Log::Impl::open() {
 
   // 4. From here on everything goes the usual way.
   thread_ = std::thread([this] { run(); });
+  ::pthread_setname_np(thread_.native_handle(), "log-writer");
   if (auto first = append_first_leaves(created, open); !first) return first;
   auto read_db = Database::open(folder / "log.db", Database::Mode::read);
   if (!read_db) return read_db.error();

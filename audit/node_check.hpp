@@ -5,7 +5,6 @@
 #include "audit/merkle.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -15,28 +14,37 @@ namespace verbatim::audit {
 ///
 /// A leaf that differs from its node: the node is at fault if the node above agrees with the leaf, else the leaf.
 /// A node above that differs from the leaves' tree is reported only if it also differs from the stored nodes below
-/// it: one flipped node is one problem, not one for each of its ancestors.
+/// it: one flipped node is one problem, not one for each of its ancestors. Below a missing leaf nothing is
+/// known; the first stored node above it stands in.
 class NodeCheck {
  public:
-  using Stored = std::function<std::optional<Digest>(std::uint64_t node_id)>;
-
-  /// `computed`: the hash of the leaf's bytes; nothing if the leaf is missing, and its node then stands in for it.
-  void add(std::optional<Digest> computed, const Stored& stored, Findings& findings);
+  /// `leaf`: the hash of the leaf's bytes; `hashes`: the stored subtrees that it completes.
+  void add(const Digest& leaf, Bytes hashes, Findings& findings);
+  /// A leaf that is not there.
+  void add_missing();
   /// Settles what only the root can: call at the end, with the root that was signed, if one was.
   void finish(const std::optional<Digest>& signed_root, Findings& findings);
 
-  [[nodiscard]] const CompactRange& tree() const { return tree_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// False while a missing leaf leaves the root unknown.
+  [[nodiscard]] bool complete() const;
+  /// Of the leaves so far. Means nothing unless complete().
+  [[nodiscard]] Digest root() const;
 
  private:
+  /// A complete subtree on the right edge.
   struct Edge {
-    Digest computed, stored;
-    std::optional<std::uint64_t> doubtful_leaf;  // level 0 only: not yet known which is at fault
+    bool known = false;                     // its hash follows from leaves, or stands in
+    Digest computed, stored;                // by the leaves; by the database
+    std::optional<std::uint64_t> doubtful;  // a leaf that differs from its node: which is at fault?
   };
-  void settle(const Edge& edge, bool node_at_fault, Findings& findings) const;
-  static std::string name(int level, std::uint64_t n);
+  void add(Edge leaf, Bytes hashes, Findings& findings);
+  Edge join(const Edge& left, const Edge& right, int level, const std::optional<Digest>& stored,
+            Findings& findings) const;
+  static void settle(const Edge& edge, bool node_at_fault, Findings& findings);
 
-  CompactRange tree_;       // of the leaves
-  std::vector<Edge> edge_;  // the same subtrees, as stored too
+  std::uint64_t size_ = 0;
+  std::vector<Edge> edge_;  // largest first
 };
 
 }  // namespace verbatim::audit

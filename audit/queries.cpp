@@ -29,7 +29,10 @@ LeafRow leaf_row(const Rows& rows, bool with_bytes) {
   row.time_us = rows.integer(3);
   row.summary = {optional_text(rows, 4), optional_text(rows, 5), optional_text(rows, 6),
                  optional_text(rows, 7), optional_text(rows, 8)};
-  if (with_bytes) row.bytes = rows.blob(9);
+  if (with_bytes) {
+    row.hashes = rows.blob(9);
+    row.bytes = rows.blob(10);
+  }
   return row;
 }
 
@@ -69,7 +72,6 @@ Result<void> check_log_version(Database& db) {
 }
 
 Result<std::uint64_t> Queries::leaf_count() { return one_number(leaf_count_.run()); }
-Result<std::uint64_t> Queries::node_count() { return one_number(node_count_.run()); }
 
 Result<std::optional<StoredCheckpoint>> Queries::newest_checkpoint() {
   Rows rows = newest_checkpoint_.run();
@@ -93,7 +95,9 @@ Result<std::string> Queries::leaf(std::uint64_t index) {
 }
 
 Result<Digest> Queries::node(int level, std::uint64_t n) {
-  Rows rows = node_.run(stored_hash_index(level, n));
+  // The row of the leaf that completes the subtree.
+  const std::uint64_t leaf = ((n + 1) << level) - 1;
+  Rows rows = node_.run(leaf, 32 * level + 1);
   const auto row = rows.next();
   if (!row) return row.error();
   const std::string name = "tree node " + std::to_string(n) + " of level " + std::to_string(level);
@@ -105,12 +109,6 @@ Result<void> Queries::leaves(std::uint64_t from, std::uint64_t to,
                              const std::function<bool(const LeafRow&)>& each) {
   return each_row(leaves_.run(from, to),
                   [&](const Rows& rows) { return each(leaf_row(rows, true)); });
-}
-
-Result<void> Queries::node_range(std::uint64_t from, std::uint64_t to,
-                                 const std::function<bool(std::uint64_t, Bytes)>& each) {
-  return each_row(node_range_.run(from, to),
-                  [&](const Rows& rows) { return each(rows.size(0), rows.blob(1)); });
 }
 
 Result<void> Queries::checkpoints(std::uint64_t from, std::uint64_t to,

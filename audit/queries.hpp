@@ -30,7 +30,8 @@ struct LeafRow {
   std::string type;
   std::int64_t time_us = 0;
   LeafSummary summary;
-  Bytes bytes;  ///< borrowed: valid during the callback
+  Bytes hashes;  ///< of the subtrees it completes; borrowed
+  Bytes bytes;   ///< borrowed: valid during the callback
 };
 
 /// A row of `content`.
@@ -51,7 +52,6 @@ class Queries {
   explicit Queries(const Database& db) : db_(db) {}
 
   [[nodiscard]] Result<std::uint64_t> leaf_count();
-  [[nodiscard]] Result<std::uint64_t> node_count();
   [[nodiscard]] Result<std::optional<StoredCheckpoint>> newest_checkpoint();
   [[nodiscard]] Result<std::string> leaf(std::uint64_t index);
   [[nodiscard]] Result<Digest> node(int level, std::uint64_t n);
@@ -63,8 +63,6 @@ class Queries {
   /// Rows with from <= key < to, in order, until the callback says false.
   Result<void> leaves(std::uint64_t from, std::uint64_t to,
                       const std::function<bool(const LeafRow&)>& each);
-  Result<void> node_range(std::uint64_t from, std::uint64_t to,
-                          const std::function<bool(std::uint64_t, Bytes)>& each);
   /// Checkpoints with from < size <= to.
   Result<void> checkpoints(std::uint64_t from, std::uint64_t to,
                            const std::function<bool(const StoredCheckpoint&, Bytes root)>& each);
@@ -85,15 +83,14 @@ class Queries {
  private:
   const Database& db_;
   Statement leaf_count_{db_, "SELECT coalesce(max(idx) + 1, 0) FROM leaf"};
-  Statement node_count_{db_, "SELECT coalesce(max(id) + 1, 0) FROM node"};
   Statement newest_checkpoint_{
       db_, "SELECT size, root, open_from, note FROM checkpoint ORDER BY size DESC LIMIT 1"};
   Statement leaf_{db_, "SELECT bytes FROM leaf WHERE idx = ?1"};
-  Statement node_{db_, "SELECT hash FROM node WHERE id = ?1"};
+  Statement node_{db_, "SELECT substr(hashes, ?2, 32) FROM leaf WHERE idx = ?1"};
   Statement leaves_{db_, R"(
-      SELECT idx, id, type, time_us, status, model, route, cache, tenant, bytes FROM leaf
+      SELECT idx, id, type, time_us, status, model, route, cache, tenant, hashes, bytes
+      FROM leaf
       WHERE idx >= ?1 AND idx < ?2 ORDER BY idx)"};
-  Statement node_range_{db_, "SELECT id, hash FROM node WHERE id >= ?1 AND id < ?2 ORDER BY id"};
   Statement checkpoints_{db_, R"(
       SELECT size, root, open_from, note FROM checkpoint
       WHERE size > ?1 AND size <= ?2 ORDER BY size)"};

@@ -71,10 +71,9 @@ Result<void> check_integrity(Database& db, Findings& findings) {
     }
   };
   Statement leaf(db, "PRAGMA integrity_check('leaf')");
-  Statement node(db, "PRAGMA integrity_check('node')");
   Statement checkpoint(db, "PRAGMA integrity_check('checkpoint')");
   Statement canonical(db, "PRAGMA integrity_check('canonical_output')");
-  for (Statement* statement : {&leaf, &node, &checkpoint, &canonical}) {
+  for (Statement* statement : {&leaf, &checkpoint, &canonical}) {
     if (auto done = run(statement->run()); !done) return done;
   }
   return {};

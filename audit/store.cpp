@@ -73,16 +73,13 @@ Store::Store(Database db) : db_(std::move(db)) {
 
 Store::~Store() = default;
 
-Result<void> Store::insert_leaf(std::uint64_t index, const PreparedLeaf& leaf) {
+Result<void> Store::insert_leaf(std::uint64_t index, const PreparedLeaf& leaf,
+                                std::string_view hashes) {
   const LeafSummary& s = leaf.summary;
   return insert_leaf_
       .run(index, Bytes(leaf.id.bytes), leaf.type, leaf.time_us, s.status, s.model, s.route,
-           s.cache, s.tenant, as_bytes(leaf.bytes))
+           s.cache, s.tenant, as_bytes(hashes), as_bytes(leaf.bytes))
       .finish();
-}
-
-Result<void> Store::insert_node(std::uint64_t id, const Digest& hash) {
-  return insert_node_.run(id, hash.view()).finish();
 }
 
 Result<void> Store::insert_checkpoint(const StoredCheckpoint& checkpoint) {

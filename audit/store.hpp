@@ -26,8 +26,8 @@ class Store {
 
   /// Everything that follows, until commit(), becomes durable together or not at all.
   [[nodiscard]] Result<Transaction> begin() { return Transaction::begin(db_); }
-  Result<void> insert_leaf(std::uint64_t index, const PreparedLeaf& leaf);
-  Result<void> insert_node(std::uint64_t id, const Digest& hash);
+  /// `hashes`: of the subtrees that the leaf completes, one after another.
+  Result<void> insert_leaf(std::uint64_t index, const PreparedLeaf& leaf, std::string_view hashes);
   Result<void> insert_checkpoint(const StoredCheckpoint& checkpoint);
   Result<void> insert_content(std::uint64_t id, std::int64_t kek, int codec, std::string_view dek,
                               std::string_view sealed);
@@ -50,9 +50,8 @@ class Store {
   std::uint64_t wal_bytes_ = 0;
   Queries queries_{db_};
   Statement insert_leaf_{db_, R"(
-      INSERT INTO leaf (idx, id, type, time_us, status, model, route, cache, tenant, bytes)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10))"};
-  Statement insert_node_{db_, "INSERT INTO node (id, hash) VALUES (?1, ?2)"};
+      INSERT INTO leaf (idx, id, type, time_us, status, model, route, cache, tenant, hashes, bytes)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11))"};
   Statement insert_checkpoint_{
       db_, "INSERT INTO checkpoint (size, root, open_from, note) VALUES (?1, ?2, ?3, ?4)"};
   Statement insert_content_{

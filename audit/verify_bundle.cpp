@@ -2,6 +2,7 @@
 #include "audit/content.hpp"
 #include "audit/dsse.hpp"
 #include "audit/findings.hpp"
+#include "audit/merkle.hpp"
 #include "audit/tiles.hpp"
 #include "audit/verify_leaf.hpp"
 #include "audit/verify_log.hpp"
@@ -236,7 +237,7 @@ void BundleVerifier::check_tree() {
   const auto compare = [this](const TileName& name, std::string_view hashes) {
     compare_tile(name, hashes);
   };
-  heads_.reached(0, tree_);
+  heads_.reached(0, [] { return empty_root(); });
   for (std::uint64_t from = 0; from < head_->size; from += kTileWidth) {
     const std::uint64_t width = std::min(kTileWidth, head_->size - from);
     const std::string name = entries_path(from / kTileWidth, width);
@@ -253,7 +254,7 @@ void BundleVerifier::check_tree() {
       const Digest hash = leaf_hash(as_bytes(leaf));
       tiles_.add(hash, compare);
       tree_.append(hash, [](const Digest&) {});
-      heads_.reached(tree_.size(), tree_);
+      heads_.reached(tree_.size(), [this] { return tree_.root(); });
     }
     if (options_.progress) options_.progress(tree_.size(), head_->size);
   }

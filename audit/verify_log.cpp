@@ -44,8 +44,7 @@ class LogVerifier {
   Result<void> check_mark();
   Result<void> check_chunks();
   Result<void> check_chunk(Queries& queries, Progress& p, std::uint64_t from, std::uint64_t to);
-  void check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row,
-                  const NodeCheck::Stored& stored);
+  void check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row);
   void check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root);
   void check_columns(Progress& p, const LeafRow& row, const LeafCheck::Read& leaf);
   Result<void> check_contents(Queries& queries, Progress& p, std::uint64_t index,
@@ -66,7 +65,6 @@ class LogVerifier {
   std::optional<VerifierKey> key_;
   std::optional<StoredCheckpoint> newest_;
   std::uint64_t rows_ = 0;        // leaves stored
-  std::uint64_t nodes_ = 0;       // tree nodes stored
   bool contents_beyond_ = false;  // of leaves that are not there
   Progress progress_;
 };
@@ -116,8 +114,9 @@ Result<VerifyReport> LogVerifier::run() {
 
   // 4. What only the whole tells.
   if (auto done = check_canonical_outputs(); !done) return done.error();
-  const CompactRange& tree = progress_.nodes.tree();
-  const bool matches = newest_ && newest_->size == tree.size() && newest_->root == tree.root();
+  const NodeCheck& nodes = progress_.nodes;
+  const bool matches =
+      newest_ && newest_->size == nodes.size() && nodes.complete() && newest_->root == nodes.root();
   progress_.nodes.finish(newest_ ? std::optional(newest_->root) : std::nullopt, progress_.findings);
   progress_.heads.conclude(matches, progress_.findings);
   if (!options_.policy.empty() && key_ && newest_) {
@@ -146,8 +145,6 @@ Result<void> LogVerifier::read_ends() {
     if (!newest) return newest.error();
     const auto leaves = queries.leaf_count();
     if (!leaves) return leaves.error();
-    const auto nodes = queries.node_count();
-    if (!nodes) return nodes.error();
     auto beyond = queries.contents(*leaves * kContentsMax, INT64_MAX, [&](const ContentRow&) {
       contents_beyond_ = true;
       return false;
@@ -157,7 +154,6 @@ Result<void> LogVerifier::read_ends() {
     if (!first && first.error().code != Errc::not_found) return first.error();
     newest_ = std::move(*newest);
     rows_ = *leaves;
-    nodes_ = *nodes;
     const auto json = first ? parse_json(*first) : Result<Json>(first.error());
     first_leaf_ = json && json->is_object() ? *json : Json();
     return {};
@@ -196,10 +192,6 @@ Result<void> LogVerifier::choose_key() {
   if (rows_ > size) {
     findings.tampered("leaf_unsigned",
                       std::to_string(rows_ - size) + " leaves are under no checkpoint", size);
-  }
-  if (nodes_ > stored_hash_count(rows_)) {
-    findings.add(Verdict::truncated, "node_extra",
-                 "there are tree nodes of leaves that are not there", rows_);
   }
   if (contents_beyond_) {
     findings.add(Verdict::truncated, "content_extra",
@@ -251,7 +243,7 @@ Result<void> LogVerifier::check_mark() {
 }
 
 Result<void> LogVerifier::check_chunks() {
-  progress_.heads.reached(0, progress_.nodes.tree());
+  progress_.heads.reached(0, [] { return empty_root(); });
   for (std::uint64_t from = 0; from < rows_; from += kChunk) {
     const std::uint64_t to = std::min(from + kChunk, rows_);
     auto chunk = connection_->read([&](Queries& queries) -> Result<void> {
@@ -268,52 +260,38 @@ Result<void> LogVerifier::check_chunks() {
 
 Result<void> LogVerifier::check_chunk(Queries& queries, Progress& p, std::uint64_t from,
                                       std::uint64_t to) {
-  std::map<std::uint64_t, Digest> nodes;
-  auto read = queries.node_range(stored_hash_count(from), stored_hash_count(to),
-                                 [&](std::uint64_t id, Bytes hash) {
-                                   Digest digest;
-                                   if (hash.size() != digest.bytes.size()) return true;
-                                   std::copy(hash.begin(), hash.end(), digest.bytes.begin());
-                                   nodes.emplace(id, digest);
-                                   return true;
-                                 });
-  if (!read) return read;
   std::multimap<std::uint64_t, std::pair<StoredCheckpoint, ByteVector>> checkpoints;
-  read = queries.checkpoints(from, to, [&](const StoredCheckpoint& row, Bytes root) {
+  auto read = queries.checkpoints(from, to, [&](const StoredCheckpoint& row, Bytes root) {
     checkpoints.emplace(row.size, std::pair(row, ByteVector(root.begin(), root.end())));
     return true;
   });
   if (!read) return read;
 
-  const NodeCheck::Stored stored = [&](std::uint64_t id) -> std::optional<Digest> {
-    const auto found = nodes.find(id);
-    return found == nodes.end() ? std::nullopt : std::optional(found->second);
-  };
   const auto at_size = [&](std::uint64_t size) {
-    p.heads.reached(size, p.nodes.tree());
+    if (p.nodes.complete()) p.heads.reached(size, [&] { return p.nodes.root(); });
     const auto [begin, end] = checkpoints.equal_range(size);
     for (auto it = begin; it != end; ++it) check_checkpoint(p, it->second.first, it->second.second);
   };
   std::uint64_t next = from;
   read = queries.leaves(from, to, [&](const LeafRow& row) {
-    for (; next < row.index; at_size(++next)) check_leaf(queries, p, next, nullptr, stored);
-    check_leaf(queries, p, row.index, &row, stored);
+    for (; next < row.index; at_size(++next)) check_leaf(queries, p, next, nullptr);
+    check_leaf(queries, p, row.index, &row);
     at_size(++next);
     return true;
   });
-  for (; read && next < to; at_size(++next)) check_leaf(queries, p, next, nullptr, stored);
+  for (; read && next < to; at_size(++next)) check_leaf(queries, p, next, nullptr);
   return read;
 }
 
-void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row,
-                             const NodeCheck::Stored& stored) {
+void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
+                             const LeafRow* row) {
   if (row == nullptr) {
     p.findings.tampered("leaf_missing", "leaf " + std::to_string(index) + " is missing", index);
     p.leaves.skip();
-    p.nodes.add(std::nullopt, stored, p.findings);
+    p.nodes.add_missing();
     return;
   }
-  p.nodes.add(leaf_hash(row->bytes), stored, p.findings);
+  p.nodes.add(leaf_hash(row->bytes), row->hashes, p.findings);
   ++p.checked_leaves;
   const auto leaf = p.leaves.add(index, as_text(row->bytes), p.findings);
   if (!leaf) return;
@@ -355,8 +333,8 @@ void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Byt
   if (opened->origin != key_->name) {
     p.findings.tampered("checkpoint_origin", name + " is of another log, " + opened->origin,
                         row.size);
-  } else if (opened->size == row.size) {
-    p.heads.own(*opened, p.nodes.tree());
+  } else if (opened->size == row.size && p.nodes.complete()) {
+    p.heads.own(*opened, p.nodes.root());
   }
 }
 
@@ -459,8 +437,8 @@ VerifyReport LogVerifier::report(bool readable) {
   report.checked_contents = progress_.checked_contents;
   report.erased = progress_.erased;
   if (!readable) return report;
-  report.size = progress_.nodes.tree().size();
-  report.root = progress_.nodes.tree().root();
+  report.size = progress_.nodes.size();
+  report.root = progress_.nodes.root();
   if (key_) {
     report.origin = key_->name;
     report.vkey = key_->str();

@@ -114,13 +114,9 @@ void BatchWriter::undo_open() {
 Result<void> BatchWriter::insert(CompactRange& tree, const PreparedLeaf& leaf,
                                  std::int64_t now_us) {
   const std::uint64_t index = tree.size();
-  if (auto inserted = store_->insert_leaf(index, leaf); !inserted) return inserted;
-  std::uint64_t id = stored_hash_count(index);
-  Result<void> nodes;
-  tree.append(leaf.hash, [&](const Digest& hash) {
-    if (nodes) nodes = store_->insert_node(id++, hash);
-  });
-  if (!nodes) return nodes;
+  std::string hashes;
+  tree.append(leaf.hash, [&](const Digest& hash) { hashes += as_text(hash.view()); });
+  if (auto inserted = store_->insert_leaf(index, leaf, hashes); !inserted) return inserted;
   if (auto contents = insert_contents(index, leaf); !contents) return contents;
   if (!leaf.canonical) return {};
   return store_->put_canonical(*leaf.canonical, index, now_us);

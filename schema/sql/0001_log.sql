@@ -16,17 +16,13 @@ CREATE TABLE leaf (
   route   TEXT,                                            -- request: the API, "openai.chat"
   cache   TEXT,                                            -- response: "hit", "miss", "bypass"
   tenant  TEXT,                                            -- request
+  -- The Merkle subtrees that this leaf completes, 32 bytes each: its own hash, then level 1, 2, ...
+  -- (one more for each trailing 1 bit of idx). Subtree n of level l is in the row of leaf (n + 1) * 2^l - 1.
+  hashes  BLOB    NOT NULL CHECK (length(hashes) % 32 = 0 AND length(hashes) >= 32),
   bytes   BLOB    NOT NULL CHECK (length(bytes) BETWEEN 2 AND 65535)
 ) STRICT;
 CREATE INDEX leaf_id ON leaf (id);
 CREATE INDEX leaf_time ON leaf (time_us);
-
--- Every complete subtree of the Merkle tree, in the order in which appending completes them
--- (audit/merkle.hpp, stored_hash_index).
-CREATE TABLE node (
-  id   INTEGER PRIMARY KEY CHECK (id >= 0),                -- 0, 1, 2, ...: no gaps
-  hash BLOB    NOT NULL CHECK (length(hash) = 32)
-) STRICT;
 
 -- One signed tree head for each commit, written in the same transaction as its leaves.
 CREATE TABLE checkpoint (
@@ -60,14 +56,6 @@ CREATE TRIGGER leaf_no_update BEFORE UPDATE ON leaf
 BEGIN SELECT RAISE(ABORT, 'leaves are append-only'); END;
 CREATE TRIGGER leaf_no_delete BEFORE DELETE ON leaf
 BEGIN SELECT RAISE(ABORT, 'leaves are append-only'); END;
-
-CREATE TRIGGER node_in_order BEFORE INSERT ON node
-WHEN NEW.id IS NOT (SELECT coalesce(max(id) + 1, 0) FROM node)
-BEGIN SELECT RAISE(ABORT, 'tree nodes are appended in order'); END;
-CREATE TRIGGER node_no_update BEFORE UPDATE ON node
-BEGIN SELECT RAISE(ABORT, 'tree nodes are append-only'); END;
-CREATE TRIGGER node_no_delete BEFORE DELETE ON node
-BEGIN SELECT RAISE(ABORT, 'tree nodes are append-only'); END;
 
 CREATE TRIGGER checkpoint_in_order BEFORE INSERT ON checkpoint
 WHEN NEW.size <= (SELECT coalesce(max(size), -1) FROM checkpoint)

@@ -57,14 +57,18 @@ net::awaitable<bool> Exchange::run() {
     outcome.error_message = "the stream ended without its terminal event or a reason to finish";
   }
 
-  // 7. Where no answer came, and nothing has been given out, the gateway says so itself.
-  const bool silent = outcome.status != EndStatus::complete &&
-                      outcome.status != EndStatus::cache_hit &&
-                      outcome.status != EndStatus::client_disconnect && !tee_.begun();
-  if (silent) replaced_ = answer_error(tee_, outcome);
+  // 7. Where no answer came, and nothing has been given out, the gateway says so itself. An answer that says
+  //    "error" is passed on as it is, and recorded as what it is.
+  bool whole = outcome.status == EndStatus::complete || outcome.status == EndStatus::cache_hit;
+  if (whole) {
+    name_upstream_error(outcome);
+  } else if (outcome.status != EndStatus::client_disconnect && !tee_.begun()) {
+    replaced_ = answer_error(tee_, outcome);
+    whole = true;
+  }
 
   // 8. Record the end; then, and only then, let the last byte go.
-  const bool keep = co_await conclude(std::move(outcome));
+  const bool keep = co_await conclude(std::move(outcome), whole);
   co_return keep;
 }
 
@@ -80,7 +84,7 @@ net::awaitable<bool> Exchange::reject(int http_status, std::string kind, std::st
     const bool go_on = co_await request_recorded();
     if (!go_on) co_return co_await refuse_unrecorded();
     answer_error(tee_, outcome);
-    const bool keep = co_await conclude(std::move(outcome));
+    const bool keep = co_await conclude(std::move(outcome), /*whole=*/true);
     co_return keep;
   }
   services_.metrics.count_unrecorded_rejection();
@@ -93,10 +97,7 @@ net::awaitable<bool> Exchange::reject(int http_status, std::string kind, std::st
   co_return sent&& plain.keep_alive();
 }
 
-net::awaitable<bool> Exchange::conclude(Outcome outcome) {
-  const bool whole = outcome.status != EndStatus::client_disconnect &&
-                     (!tee_.begun() || outcome.status == EndStatus::complete ||
-                      outcome.status == EndStatus::cache_hit);
+net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
   const std::int64_t total_us = services_.clock.steady_us() - arrived_us_;
   bool recorded = false;
   if (request_index_) {
@@ -304,6 +305,17 @@ net::awaitable<Outcome> Exchange::serve_hit() {
     outcome.error_message = "the client closed";
   }
   co_return outcome;
+}
+
+/// What the upstream answered may be an error: in its status, in its body, or in an event.
+void Exchange::name_upstream_error(Outcome& outcome) const {
+  const bool status_says_so = tee_.status() >= 400;
+  if (outcome.status != EndStatus::complete || upstream_->local()) return;
+  if (!status_says_so && !tee_.facts().error_event()) return;
+  outcome.status = EndStatus::upstream_error;
+  outcome.error_kind = status_says_so ? "http_status" : "error_event";
+  outcome.error_message = status_says_so ? "the upstream answered " + std::to_string(tee_.status())
+                                         : "the upstream reported an error inside its answer";
 }
 
 /// Returns what had come of the answer that this one replaces.

@@ -43,8 +43,10 @@ class Exchange {
   [[nodiscard]] net::awaitable<void> consult_cache();
   [[nodiscard]] bool look_up();
   [[nodiscard]] net::awaitable<Outcome> serve_hit();
+  void name_upstream_error(Outcome& outcome) const;
   std::string answer_error(Tee& tee, const Outcome& outcome) const;
-  [[nodiscard]] net::awaitable<bool> conclude(Outcome outcome);
+  /// `whole`: the client gets a whole answer, whatever it says; else what it has is cut off.
+  [[nodiscard]] net::awaitable<bool> conclude(Outcome outcome, bool whole);
   [[nodiscard]] net::awaitable<bool> refuse_unrecorded();
   [[nodiscard]] Tee::Options tee_options() const;
   [[nodiscard]] bool fail_open() const;

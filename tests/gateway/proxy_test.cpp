@@ -250,7 +250,8 @@ TEST_F(Proxy, AnErrorEventIsPassedThroughAndEndsTheStreamProperly) {
   Wire wire = client();
   wire.send(post("/v1/messages", R"({"stream":true})"));
   EXPECT_EQ(read_message(wire).body, body);
-  EXPECT_EQ(response_leaf()["status"], "complete");
+  EXPECT_EQ(response_leaf()["status"], "upstream_error");
+  EXPECT_EQ(response_leaf()["error"]["kind"], "error_event");
 }
 
 TEST_F(Proxy, ABodyThatEndsWithItsConnectionIsPassedInChunks) {
@@ -337,6 +338,7 @@ TEST_F(Proxy, PassesUpstreamErrorsThroughWithTheirHeaders) {
               HasSubstr("429 Too Many Requests\r\nretry-after: 7\r\nx-should-retry: false\r\n"));
   EXPECT_EQ(got.body, body);
   EXPECT_EQ(response_leaf()["http_status"], 429);
+  EXPECT_EQ(response_leaf()["status"], "upstream_error");
 }
 
 TEST_F(Proxy, RetriesOnceWhenAPooledConnectionHadDied) {

@@ -4,6 +4,7 @@
 #include "cli/engine_json.hpp"
 #include "local_engine/engine.hpp"
 #include "local_engine/selfcheck.hpp"
+#include "schema/clock.hpp"
 
 #include <iostream>
 #include <memory>
@@ -370,23 +371,27 @@ int run_selfcheck(const Context& context, const EngineFlags& flags, double secon
   }
   const auto report = local_engine::selfcheck(path, seconds);
   if (!report) return fail(report.error());
-  OrderedJson checks = OrderedJson::array();
-  for (const auto& check : report->checks) {
-    checks.push_back({{"name", check.name},
-                      {"runs", check.runs},
-                      {"differences", check.differences},
-                      {"detail", check.detail}});
+  OrderedJson findings = OrderedJson::array();
+  for (const auto& finding : report->findings) {
+    OrderedJson json = {
+        {"check", finding.check}, {"passed", finding.passed}, {"cases", finding.cases}};
+    if (!finding.passed) json["first_difference"] = finding.first_difference;
+    findings.push_back(std::move(json));
   }
   if (context.json) {
-    print_json({{"ok", report->ok()}, {"checks", std::move(checks)}});
+    print_json({{"passed", report->passed},
+                {"backends", report->backends},
+                {"tokens", report->tokens},
+                {"seconds", report->seconds},
+                {"findings", std::move(findings)}});
   } else {
-    for (const auto& check : report->checks) {
-      std::cout << (check.differences == 0 ? "same bits   " : "DIFFERENT   ") << check.name << " ("
-                << check.runs << " comparisons)"
-                << (check.detail.empty() ? "" : ": " + check.detail) << '\n';
+    for (const auto& finding : report->findings) {
+      std::cout << (finding.passed ? "same bits   " : "DIFFERENT   ") << finding.check << " ("
+                << finding.cases << " cases)"
+                << (finding.passed ? "" : ": " + finding.first_difference) << '\n';
     }
   }
-  return report->ok() ? kDone : kBadFinding;
+  return report->passed ? kDone : kBadFinding;
 }
 
 int run_bench(const Context& context, const EngineFlags& flags) {

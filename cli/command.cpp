@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -92,10 +93,16 @@ Result<std::vector<std::int32_t>> parse_ids(const std::string& text) {
 
 Result<std::string> read_input(const std::string& path) {
   constexpr std::uint64_t kInputBytesMax = 64u << 20;
-  if (path != "-") return read_file(path, kInputBytesMax);
-  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  std::error_code ignored;
+  // A pipe, such as the shell's <(...), is read as stdin is.
+  const bool pipe = path != "-" && std::filesystem::is_fifo(path, ignored);
+  if (path != "-" && !pipe) return read_file(path, kInputBytesMax);
+  std::ifstream file;
+  if (pipe) file.open(path);
+  std::istream& input = pipe ? static_cast<std::istream&>(file) : std::cin;
+  std::string text(std::istreambuf_iterator<char>(input), {});
   if (text.size() > kInputBytesMax) {
-    return Error{Errc::invalid_input, "stdin holds more than 64 MiB", "", ""};
+    return Error{Errc::invalid_input, "the input holds more than 64 MiB", path, ""};
   }
   return text;
 }

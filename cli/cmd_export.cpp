@@ -1,0 +1,140 @@
+// verbatim export: evidence for somebody who trusts nobody here.
+
+#include "audit/export.hpp"
+#include "cli/command.hpp"
+
+#include <kVerifyPy.hpp>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+
+namespace verbatim::cli {
+
+namespace {
+
+struct ExportFlags {
+  std::string out, since, until, model, status, contents = "all", format;
+  std::uint64_t limit = 0;
+  std::vector<std::string> ids, fields;
+};
+
+Result<audit::ExportOptions> options_of(const ExportFlags& flags) {
+  audit::ExportOptions options;
+  options.out = flags.out;
+  for (const std::string& text : flags.ids) {
+    const auto id = parse_uuid(text);
+    if (!id) return id.error();
+    options.ids.push_back(*id);
+  }
+  if (!flags.since.empty()) {
+    const auto time = parse_rfc3339(flags.since);
+    if (!time) return time.error();
+    options.filter.since_us = *time;
+  }
+  if (!flags.until.empty()) {
+    const auto time = parse_rfc3339(flags.until);
+    if (!time) return time.error();
+    options.filter.until_us = *time;
+  }
+  options.filter.model = flags.model;
+  options.filter.status = flags.status;
+  options.filter.limit = flags.limit;
+  options.filter.exchanges_only = false;
+  options.fields = flags.fields;
+  if (flags.contents == "all") {
+    options.contents = audit::ContentChoice::all;
+  } else if (flags.contents == "none") {
+    options.contents = audit::ContentChoice::none;
+  } else if (flags.contents == "selected") {
+    options.contents = audit::ContentChoice::selected;
+  } else {
+    return Error{Errc::invalid_input, "unknown choice '" + flags.contents + "'", "--contents",
+                 "use all, none or selected"};
+  }
+  if (!flags.fields.empty()) options.contents = audit::ContentChoice::selected;
+  if (options.contents == audit::ContentChoice::selected && flags.fields.empty()) {
+    return Error{Errc::invalid_input, "no field is selected", "--contents selected",
+                 "name them: --disclose request.body"};
+  }
+  options.extra_files.emplace_back("verify.py", std::string(kVerifyPy));
+  return options;
+}
+
+/// Contents leave the machine: that is recorded before they do.
+Result<void> record_export(const Context& context, const ExportFlags& flags) {
+  static const SystemClock clock;
+  auto appender = audit::open_appender(context.data, clock);
+  if (!appender) return appender.error();
+  audit::LeafDraft draft;
+  draft.type = "export";
+  draft.fields = {{"out", std::filesystem::path(flags.out).filename().string().substr(0, 128)},
+                  {"disclosed", flags.contents},
+                  {"actor", "uid " + std::to_string(::getuid())}};
+  if (!flags.fields.empty()) draft.fields["fields"] = flags.fields;
+  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  if (!appended) return appended.error();
+  return {};
+}
+
+int run_export(const Context& context, const ExportFlags& flags) {
+  if (!flags.format.empty()) {
+    return fail(Error{Errc::unsupported, "'--format " + flags.format + "' is not in this version",
+                      std::string("verbatim ") + VERBATIM_VERSION, "leave it out"});
+  }
+  const auto options = options_of(flags);
+  if (!options) return fail(options.error());
+  std::error_code ignored;
+  if (std::filesystem::exists(flags.out, ignored)) {
+    return fail(Error{Errc::invalid_input, "something is there already", flags.out,
+                      "name a new folder or .zip"});
+  }
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return fail(reader.error());
+  const auto recorded = record_export(context, flags);
+  if (!recorded) return fail(recorded.error());
+  const auto summary = audit::export_evidence(**reader, *options);
+  if (!summary) return fail(summary.error());
+  if (context.json) {
+    print_json({{"out", flags.out},
+                {"size", summary->size},
+                {"records", summary->records},
+                {"contents", summary->contents},
+                {"erased", summary->erased},
+                {"files", summary->files},
+                {"bytes", summary->bytes},
+                {"origin", (*reader)->origin()},
+                {"vkey", (*reader)->vkey()}});
+  } else {
+    std::cout << "wrote " << flags.out << ": " << summary->size << " leaves, " << summary->records
+              << " records, " << summary->contents << " contents, " << summary->files << " files\n"
+              << "give the auditor this key by another way: " << (*reader)->vkey() << '\n';
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, Context& context) {
+  auto flags = std::make_shared<ExportFlags>();
+  CLI::App* command =
+      app.add_subcommand("export", "a bundle of evidence that verifies with Python alone");
+  command->add_option("--out", flags->out, "a new folder, or a new .zip")->required();
+  command->add_option("--id", flags->ids, "contents of these records");
+  command->add_option("--since", flags->since, "RFC 3339 time or date");
+  command->add_option("--until", flags->until, "RFC 3339 time or date");
+  command->add_option("--model", flags->model, "requested model");
+  command->add_option("--status", flags->status, "complete, cache_hit, ...");
+  command->add_option("--limit", flags->limit, "at most so many records");
+  command->add_option("--contents", flags->contents, "all, none or selected")
+      ->capture_default_str();
+  command->add_option("--disclose", flags->fields,
+                      "fields to disclose: request.body, response.body, ...");
+  command->add_option("--format", flags->format,
+                      "reports for a law or standard (not in this version)");
+  add_common(*command, context,
+             "verbatim export --out evidence.zip --since 2026-11-01 --contents all");
+  command->callback([&context, flags] { context.exit_code = run_export(context, *flags); });
+}
+
+}  // namespace verbatim::cli

@@ -1,0 +1,162 @@
+#include "replay/binding.hpp"
+
+#include "gateway/canonical_output.hpp"
+#include "gateway/local_request.hpp"
+
+#include <algorithm>
+
+namespace verbatim::replay {
+
+namespace {
+
+using gateway::Api;
+
+std::optional<Api> api_named(const std::string& name) {
+  for (const Api api : {Api::openai_chat, Api::openai_completions, Api::anthropic_messages}) {
+    if (name == gateway::api_name(api)) return api;
+  }
+  return std::nullopt;
+}
+
+bool same_sampling(const local_engine::SamplingParams& a, const local_engine::SamplingParams& b) {
+  return a.temperature == b.temperature && a.seed == b.seed && a.choice == b.choice &&
+         a.top_k == b.top_k && a.top_p == b.top_p && a.min_p == b.min_p &&
+         a.repetition_penalty == b.repetition_penalty &&
+         a.frequency_penalty == b.frequency_penalty && a.presence_penalty == b.presence_penalty &&
+         a.logit_bias == b.logit_bias;
+}
+
+Binding differs(std::string reason, std::string detail) {
+  return Binding{std::move(reason), std::move(detail), std::nullopt};
+}
+
+/// The request's body, understood as the gateway understood it, against what the engine was recorded to have run.
+Binding check_prompt(const gateway::LocalQuestion& question,
+                     const std::vector<RecordedChoice>& choices) {
+  if (question.choices.size() != choices.size()) {
+    return differs("prompt", "the request asks for " + std::to_string(question.choices.size()) +
+                                 " choices, " + std::to_string(choices.size()) + " are recorded");
+  }
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const local_engine::GenerationRequest& asked = question.choices[i];
+    const RecordedChoice& recorded = choices[i];
+    if (asked.prompt_ids != recorded.request.prompt_ids) {
+      return differs("prompt",
+                     "the recorded request, rendered and tokenised, gives other prompt ids than "
+                     "were recorded");
+    }
+    if (!same_sampling(asked.sampling, recorded.request.sampling) ||
+        asked.ignore_eos != recorded.request.ignore_eos) {
+      return differs("prompt", "the recorded request asks for other sampling than was recorded");
+    }
+    if (recorded.output_ids.size() > asked.tokens_max) {
+      return differs("length", "more tokens are recorded than the request allows");
+    }
+  }
+  return {};
+}
+
+/// The answer's texts by choice. Nothing if the body is not such an answer.
+std::optional<std::vector<std::string>> answer_texts(Api api, const std::string& body) {
+  std::string whole = body;
+  if (body.rfind("{", 0) != 0) {
+    auto joined = api == Api::anthropic_messages ? gateway::anthropic_whole_of(body)
+                                                 : gateway::openai_whole_of(api, body);
+    if (!joined) return std::nullopt;
+    whole = std::move(*joined);
+  }
+  const auto json = parse_json(whole);
+  if (!json || !json->is_object()) return std::nullopt;
+  std::vector<std::string> texts;
+  if (api == Api::anthropic_messages) {
+    std::string text;
+    for (const Json& part : json->value("content", Json::array())) text += text_at(part, {"text"});
+    texts.push_back(std::move(text));
+    return texts;
+  }
+  const Json choices = json->value("choices", Json::array());
+  texts.resize(choices.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const Json& choice = choices[i];
+    const auto index = choice.find("index");
+    const std::size_t place =
+        index != choice.end() && index->is_number_unsigned() ? index->get<std::size_t>() : i;
+    if (place >= texts.size()) return std::nullopt;
+    texts[place] = api == Api::openai_chat ? text_at(choice, {"message", "content"})
+                                           : text_at(choice, {"text"});
+  }
+  return texts;
+}
+
+/// Where the text that went out stops being the text of the tokens, if it does.
+std::optional<std::size_t> text_difference(std::string_view sent, std::string_view computed,
+                                           const std::vector<std::string>& stops) {
+  const auto [at, unused] =
+      std::mismatch(sent.begin(), sent.end(), computed.begin(), computed.end());
+  const auto common = static_cast<std::size_t>(at - sent.begin());
+  if (common != sent.size()) return common;
+  if (sent.size() == computed.size()) return std::nullopt;
+  // A stop sequence cuts the text before itself; its tokens were computed and not given out.
+  const std::string_view rest = computed.substr(sent.size());
+  const bool stopped = std::any_of(stops.begin(), stops.end(), [&](const std::string& stop) {
+    return rest.rfind(stop, 0) == 0;
+  });
+  return stopped ? std::nullopt : std::optional(common);
+}
+
+Binding check_text(Api api, const std::string& body, const gateway::LocalQuestion& question,
+                   const local_engine::Engine& engine, const std::vector<RecordedChoice>& choices) {
+  const auto texts = answer_texts(api, body);
+  if (!texts || texts->size() != choices.size()) {
+    return differs("text", "the answer's body does not hold the recorded choices");
+  }
+  const std::size_t per_prompt =
+      question.prompt_texts.empty()
+          ? 1
+          : std::max<std::size_t>(1, choices.size() / question.prompt_texts.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const std::string echo = question.echo && i / per_prompt < question.prompt_texts.size()
+                                 ? question.prompt_texts[i / per_prompt]
+                                 : "";
+    const std::string computed = echo + engine.tokenizer()->decode(choices[i].output_ids, true);
+    if (const auto at = text_difference((*texts)[i], computed, question.choices[i].stop)) {
+      Binding binding = differs(
+          "text", "the answer that went out is not the text of the recorded tokens (choice " +
+                      std::to_string(i) + ")");
+      binding.character = at;
+      return binding;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Binding> check_binding(audit::LogReader& reader, const RecordedLeaves& asked,
+                              const RecordedLeaves& computed, const local_engine::Engine& engine,
+                              const std::vector<RecordedChoice>& choices) {
+  const auto api = api_named(text_at(asked.request.json, {"route", "api"}));
+  if (!api || engine.tokenizer() == nullptr) {
+    return differs("prompt", "the request is of an API that the local engine does not serve");
+  }
+  const auto request = reader.content(asked.request.index, "request.body");
+  if (!request) return request.error();
+  const auto response = reader.content(asked.response->index, "response.body");
+  if (!response) return response.error();
+
+  // What a template could see of the time is the time of the request that was computed.
+  const auto now_us = parse_rfc3339(text_at(computed.request.json, {"time"}));
+  if (!now_us) return now_us.error();
+  const auto question = gateway::read_local_request(*api, request->bytes, engine, *now_us,
+                                                    choices.front().request.sampling.seed);
+  if (!question) {
+    return differs("prompt",
+                   "the recorded request is not one that the engine would have answered: " +
+                       question.error().message());
+  }
+  Binding binding = check_prompt(*question, choices);
+  if (!binding.reason.empty()) return binding;
+  return check_text(*api, response->bytes, *question, engine, choices);
+}
+
+}  // namespace verbatim::replay

@@ -106,6 +106,7 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
     services_.metrics.count_bytes(body_.size(), draft.contents.back().bytes.size());
     auto end = co_await append(services_.recorder, services_.mailbox, std::move(draft));
     recorded = end.has_value();
+    if (!end) services_.ledger.complain(end.error().message());
     if (!end && fail_open()) services_.ledger.count_gap(end.error().message());
   } else {
     static_cast<void>(tee_.take_body(whole));  // counted as a gap when its request was
@@ -243,6 +244,7 @@ net::awaitable<bool> Exchange::request_recorded() {
       request_index_ = appended->index;
     } else {
       log_failed_ = true;
+      services_.ledger.complain(appended.error().message());
       if (fail_open()) services_.ledger.count_gap(appended.error().message());
     }
   }

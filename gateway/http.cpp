@@ -81,6 +81,7 @@ class RequestParser::Impl final : public http::basic_parser<true> {
         refuse(HttpFault::unsupported_coding, error);
       }
     }
+    if (name == http::field::host && ++hosts_ > 1) refuse(HttpFault::malformed, error);
     head.fields.add(std_view(name_text), std_view(value));
   }
   void on_header_impl(error_code& error) override {
@@ -109,7 +110,7 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   }
 
  private:
-  int lengths_ = 0, codings_ = 0;
+  int lengths_ = 0, codings_ = 0, hosts_ = 0;
   bool body_begun_ = false;
 };
 

@@ -2,7 +2,10 @@
 
 #include "gateway/header_rules.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace verbatim::gateway {
 
@@ -27,6 +30,15 @@ bool Ledger::admit_rejection() {
   }
   if (rejections_++ == 0) rejections_since_us_ = clock_.now_us();
   return false;
+}
+
+void Ledger::complain(const std::string& reason) {
+  ++failures_;
+  const std::int64_t now = clock_.steady_us();
+  if (now - complained_us_ < 1'000'000) return;
+  spdlog::error("the audit log cannot be written ({} leaves refused): {}",
+                std::exchange(failures_, 0), reason);
+  complained_us_ = now;
 }
 
 void Ledger::count_gap(const std::string& reason) {

@@ -23,6 +23,9 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   /// The record id that the coming `rejections` leaf will have.
   [[nodiscard]] std::string rejections_id() const { return rejections_id_.str(); }
 
+  /// A leaf could not be written: said aloud, at most once a second.
+  void complain(const std::string& reason);
+
   /// An exchange, or the end of one, was answered without its leaf.
   void count_gap(const std::string& reason);
   [[nodiscard]] std::uint64_t gap() const { return gap_; }
@@ -47,6 +50,9 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   std::int64_t rejections_since_us_ = 0;
   Uuid rejections_id_;
   bool rejections_pending_ = false;
+
+  std::int64_t complained_us_ = INT64_MIN / 2;  // steady
+  std::uint64_t failures_ = 0;                  // since the last complaint
 
   std::uint64_t gap_ = 0;
   std::int64_t gap_since_us_ = 0;

@@ -1,5 +1,7 @@
 #include "gateway/local_answer.hpp"
 
+#include "schema/clock.hpp"
+
 #include <algorithm>
 
 namespace verbatim::gateway {
@@ -299,7 +301,7 @@ Json describe_engine(const local_engine::Engine& engine, const std::vector<Local
 }
 
 std::string tokens_content(const LocalQuestion& question, const std::vector<LocalChoice>& choices) {
-  Json out = {{"choices", Json::array()}};
+  Json out = {{"choices", Json::array()}, {"now", format_rfc3339(question.now_us)}};
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const auto& request = question.choices[i];
     const auto& sampling = request.sampling;

@@ -376,6 +376,7 @@ Result<LocalQuestion> read_local_request(Api api, std::string_view body, const E
   if (!json.is_object()) return bad("the body must be a JSON object");
   if (auto refused = find_unsupported(Members(json))) return *refused;
   LocalQuestion question;
+  question.now_us = now_us;
   question.seed = fresh_seed;
   if (json.contains("model") && json["model"].is_string()) question.model = json["model"];
   switch (api) {

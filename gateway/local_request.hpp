@@ -24,6 +24,7 @@ struct LocalQuestion {
   /// One a choice: prompts in order, and for each its n choices.
   std::vector<local_engine::GenerationRequest> choices;
   std::size_t prompt_tokens = 0;  ///< of all prompts, each counted once
+  std::int64_t now_us = 0;        ///< what the chat template saw of the time
 };
 
 /// `api` is openai_chat, openai_completions or anthropic_messages. `now_us` is what the chat template may see of

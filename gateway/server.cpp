@@ -176,7 +176,10 @@ class Server::Impl {
 
   net::awaitable<void> accept(tcp::acceptor& acceptor, bool admin) {
     for (;;) {
-      while (clients_.size() >= config_.limits.connections_max) co_await place_free_.wait();
+      // The operator is let in however many clients there are.
+      while (!admin && clients_.size() >= config_.limits.connections_max) {
+        co_await place_free_.wait();
+      }
       auto [error, socket] = co_await acceptor.async_accept(kTuple);
       if (!acceptor.is_open()) co_return;
       if (error) {

@@ -2,6 +2,7 @@
 
 #include "gateway/exchange.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -43,6 +44,16 @@ struct ReadRequest {
   std::int64_t arrived_us = 0;
 };
 
+/// A head must come whole within its time, however slowly its bytes come; a body only must not stall.
+std::chrono::milliseconds time_left(const RequestParser& parser, const ReadRequest& read,
+                                    const Services& services) {
+  const Timeouts& timeouts = services.config.timeouts;
+  if (parser.head_done()) return timeouts.client_body;
+  if (read.arrived_us == 0) return timeouts.client_head;
+  const std::chrono::milliseconds spent((services.clock.steady_us() - read.arrived_us) / 1000);
+  return std::max(timeouts.client_head - spent, std::chrono::milliseconds(0));
+}
+
 /// Reads until the parser is done, has found a fault, or the client stops sending.
 net::awaitable<ReadRequest> read_request(ClientConnection& client, RequestParser& parser,
                                          const Services& services) {
@@ -73,8 +84,7 @@ net::awaitable<ReadRequest> read_request(ClientConnection& client, RequestParser
       if (!told) co_return result;
     }
     if (services.draining && client.idle()) co_return result;
-    const auto within = parser.head_done() ? timeouts.client_body : timeouts.client_head;
-    const bool more = co_await client.more(within);
+    const bool more = co_await client.more(time_left(parser, result, services));
     if (!more) {
       if (client.timed_out() && !client.idle()) result.end = ReadRequest::End::late;
       co_return result;

@@ -50,13 +50,28 @@ TEST_F(Limits, RefusesALengthThatIsToldTwiceEvenIfTheSame) {
   EXPECT_EQ(asked_, 0);
 }
 
+TEST_F(Limits, AHeadThatComesTooSlowlyIsRefusedThoughItNeverStalls) {
+  config_.timeouts.client_head = std::chrono::milliseconds(150);
+  start_with_echo();
+  Wire wire = client();
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100 && !wire.ended(); ++i) {
+    if (!wire.send(i == 0 ? "GET /v1/x HTTP/1.1\r\n" : "X: y\r\n")) break;
+    if (!wire.read_for(20).empty()) break;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(1500));
+  EXPECT_EQ(response_leaf()["error"]["kind"], "request_timeout");
+}
+
 TEST_F(Limits, RefusesUnknownTransferCodingsAndGarbage) {
   start_with_echo();
   EXPECT_THAT(
       refused("POST /v1/x HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: gzip, chunked\r\n\r\n").head,
       StartsWith("HTTP/1.1 501 "));
   EXPECT_THAT(refused("\x16\x03\x01\x02\r\n\r\n").head, StartsWith("HTTP/1.1 400 "));
-  EXPECT_EQ(recorder_.wait_for("response", 2).size(), 2u);
+  EXPECT_THAT(refused("GET /v1/x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").head,
+              StartsWith("HTTP/1.1 400 "));
+  EXPECT_EQ(recorder_.wait_for("response", 3).size(), 3u);
 }
 
 TEST_F(Limits, RefusesAndRecordsBodiesAndHeadsThatAreTooLarge) {

@@ -11,6 +11,9 @@ namespace {
 
 using gateway::Api;
 
+constexpr std::int64_t kClockSlackUs = 5'000'000;        // the wall clock may be set back a little
+constexpr std::int64_t kAnswerWithinUs = 3'600'000'000;  // a request may wait for the engine
+
 std::optional<Api> api_named(const std::string& name) {
   for (const Api api : {Api::openai_chat, Api::openai_completions, Api::anthropic_messages}) {
     if (name == gateway::api_name(api)) return api;
@@ -134,7 +137,8 @@ Binding check_text(Api api, const std::string& body, const gateway::LocalQuestio
 
 Result<Binding> check_binding(audit::LogReader& reader, const RecordedLeaves& asked,
                               const RecordedLeaves& computed, const local_engine::Engine& engine,
-                              const std::vector<RecordedChoice>& choices) {
+                              const RecordedTokens& tokens) {
+  const std::vector<RecordedChoice>& choices = tokens.choices;
   const auto api = api_named(text_at(asked.request.json, {"route", "api"}));
   if (!api || engine.tokenizer() == nullptr) {
     return differs("prompt", "the request is of an API that the local engine does not serve");
@@ -144,10 +148,13 @@ Result<Binding> check_binding(audit::LogReader& reader, const RecordedLeaves& as
   const auto response = reader.content(asked.response->index, "response.body");
   if (!response) return response.error();
 
-  // What a template could see of the time is the time of the request that was computed.
-  const auto now_us = parse_rfc3339(text_at(computed.request.json, {"time"}));
-  if (!now_us) return now_us.error();
-  const auto question = gateway::read_local_request(*api, request->bytes, engine, *now_us,
+  // What the template saw of the time must be the time of the request, and not one at somebody's choice.
+  const auto asked_us = parse_rfc3339(text_at(computed.request.json, {"time"}));
+  if (!asked_us) return asked_us.error();
+  if (tokens.now_us < *asked_us - kClockSlackUs || tokens.now_us > *asked_us + kAnswerWithinUs) {
+    return differs("prompt", "the time that the template saw is not the request's");
+  }
+  const auto question = gateway::read_local_request(*api, request->bytes, engine, tokens.now_us,
                                                     choices.front().request.sampling.seed);
   if (!question) {
     return differs("prompt",

@@ -10,7 +10,7 @@
 namespace verbatim::replay {
 
 /// Empty `reason`: they belong. `prompt`: the request's body, rendered and tokenised as when it was
-/// answered, gives other prompt ids or other sampling. `text`: the answer's body says something else than the tokens.
+/// answered, gives other prompt ids or other sampling, or the recorded time is not the request's. `text`: the answer's body says something else than the tokens.
 struct Binding {
   std::string reason, detail;
   std::optional<std::size_t> character;  ///< where the texts differ first, in bytes
@@ -21,6 +21,6 @@ struct Binding {
 [[nodiscard]] Result<Binding> check_binding(audit::LogReader& reader, const RecordedLeaves& asked,
                                             const RecordedLeaves& computed,
                                             const local_engine::Engine& engine,
-                                            const std::vector<RecordedChoice>& choices);
+                                            const RecordedTokens& tokens);
 
 }  // namespace verbatim::replay

@@ -127,20 +127,23 @@ Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id) {
   return RecordedLeaves{std::move(*request), std::move(response)};
 }
 
-Result<std::vector<RecordedChoice>> parse_choices(std::string_view tokens_json) {
+Result<RecordedTokens> parse_tokens(std::string_view tokens_json) {
   const auto json = parse_json(tokens_json);
   if (!json) return malformed(json.error().what);
   if (!json->is_object() || !json->contains("choices") || !(*json)["choices"].is_array() ||
       (*json)["choices"].empty()) {
     return malformed("no choices");
   }
-  std::vector<RecordedChoice> choices;
+  RecordedTokens tokens;
+  const auto now_us = parse_rfc3339(text_at(*json, {"now"}));
+  if (!now_us) return malformed("now is not a time");
+  tokens.now_us = *now_us;
   for (const Json& item : (*json)["choices"]) {
     auto choice = choice_of(item);
     if (!choice) return choice.error();
-    choices.push_back(std::move(*choice));
+    tokens.choices.push_back(std::move(*choice));
   }
-  return choices;
+  return tokens;
 }
 
 }  // namespace verbatim::replay

@@ -30,7 +30,13 @@ struct RecordedLeaves {
 /// The member at a path of names, as text; "" if it is absent or no string.
 [[nodiscard]] std::string text_at(const Json& leaf, std::initializer_list<const char*> path);
 
+/// What the engine was recorded to have computed for one answer.
+struct RecordedTokens {
+  std::vector<RecordedChoice> choices;  ///< at least one
+  std::int64_t now_us = 0;              ///< what the chat template saw of the time
+};
+
 /// Parses `response.tokens`. `invalid_input` says which member is missing or wrong.
-[[nodiscard]] Result<std::vector<RecordedChoice>> parse_choices(std::string_view tokens_json);
+[[nodiscard]] Result<RecordedTokens> parse_tokens(std::string_view tokens_json);
 
 }  // namespace verbatim::replay

@@ -105,13 +105,14 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
   const std::string profile = text_at(response, {"engine", "numerics_profile"});
 
   // 4. The recorded tokens, opened and checked against their commitment.
-  const auto tokens = reader.content(source.response->index, "response.tokens");
-  if (!tokens) {
-    if (verdict_of_content_error(tokens.error(), verdict)) return verdict;
-    return tokens.error();
+  const auto content = reader.content(source.response->index, "response.tokens");
+  if (!content) {
+    if (verdict_of_content_error(content.error(), verdict)) return verdict;
+    return content.error();
   }
-  const auto choices = parse_choices(tokens->bytes);
-  if (!choices) return cannot(verdict, "malformed_record", choices.error().message());
+  const auto tokens = parse_tokens(content->bytes);
+  if (!tokens) return cannot(verdict, "malformed_record", tokens.error().message());
+  const std::vector<RecordedChoice>& choices = tokens->choices;
 
   // 5. The same weights, and the same profile.
   const auto engine = engines.with_weights(weights);
@@ -128,14 +129,14 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
   }
 
   // 6. Every choice against the engine; the worst stands for the record.
-  const auto digests = recorded_digests(response, choices->size());
+  const auto digests = recorded_digests(response, choices.size());
   const std::int64_t start_us = clock.steady_us();
   Verdict worst = verdict;
-  for (std::size_t i = 0; i < choices->size(); ++i) {
+  for (std::size_t i = 0; i < choices.size(); ++i) {
     Verdict one = verdict;
     one.choice = i;
     one.tokens = worst.tokens;
-    compare_choice(**engine, (*choices)[i], digests[i], method, one);
+    compare_choice(**engine, choices[i], digests[i], method, one);
     const std::size_t tokens_so_far = one.tokens;
     if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
     worst.tokens = tokens_so_far;
@@ -145,7 +146,7 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
 
   // 7. The tokens must belong to the bytes: the request as sent gives this prompt, and the answer as sent is the
   //    text of these tokens. Else a true computation would vouch for another conversation.
-  const auto bound = check_binding(reader, *leaves, source, **engine, *choices);
+  const auto bound = check_binding(reader, *leaves, source, **engine, *tokens);
   if (!bound) {
     if (verdict_of_content_error(bound.error(), worst)) return worst;
     return bound.error();

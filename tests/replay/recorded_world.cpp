@@ -1,0 +1,109 @@
+#include "tests/replay/recorded_world.hpp"
+
+#include "gateway/local_answer.hpp"
+#include "gateway/local_request.hpp"
+
+namespace verbatim::test {
+
+std::filesystem::path RecordedWorld::model_path() {
+  return std::filesystem::path(VERBATIM_SOURCE_DIR) / "local_engine/demo/model";
+}
+
+std::shared_ptr<local_engine::Engine> RecordedWorld::engine() {
+  static const std::shared_ptr<local_engine::Engine> engine = [] {
+    local_engine::EngineOptions options;
+    options.threads = 1;
+    return local_engine::Engine::load(model_path(), options).value();
+  }();
+  return engine;
+}
+
+RecordedWorld::RecordedWorld(const std::filesystem::path& folder)
+    : places{{"demo", model_path()}}, folder_(folder) {
+  audit::LogOptions options;
+  options.data_dir = folder;
+  options.mode = audit::DurabilityMode::relaxed;
+  options.listen = false;
+  log_ = audit::Log::open(options, clock_).value();
+}
+
+Exchange RecordedWorld::answer(gateway::Api api, const std::string& request_body) {
+  const std::shared_ptr<local_engine::Engine> demo = engine();
+  const auto question =
+      gateway::read_local_request(api, request_body, *demo, clock_.now_us(), /*fresh_seed=*/7)
+          .value();
+  std::vector<gateway::LocalChoice> choices;
+  for (const auto& request : question.choices) {
+    gateway::LocalChoice choice;
+    choice.result = demo->generate_and_wait(request).value();
+    choice.done = true;
+    choices.push_back(std::move(choice));
+  }
+  Exchange exchange;
+  exchange.request_body = request_body;
+  exchange.response_body =
+      gateway::LocalAnswer(api, question, *demo, "test", clock_.now_us()).whole(choices);
+  exchange.tokens = Json::parse(gateway::tokens_content(question, choices));
+  exchange.response = {{"status", "complete"},
+                       {"http_status", 200},
+                       {"cache", "miss"},
+                       {"engine", gateway::describe_engine(*demo, choices)}};
+  return exchange;
+}
+
+Uuid RecordedWorld::record(gateway::Api api, const Exchange& exchange) {
+  const Uuid id = ids_.next();
+  audit::LeafDraft request;
+  request.type = "request";
+  request.id = id;
+  request.fields = {{"route", {{"api", gateway::api_name(api)}, {"upstream", "local"}}},
+                    {"model", {{"requested", "demo"}, {"level", "measured"}}},
+                    {"mode", "relaxed"}};
+  request.contents.push_back({"request.body", exchange.request_body});
+  const auto appended = log_->append_and_wait(std::move(request)).value();
+
+  audit::LeafDraft response;
+  response.type = "response";
+  response.id = id;
+  response.fields = exchange.response;
+  response.fields["request"] = appended.index;
+  if (!exchange.tokens.is_null())
+    response.contents.push_back({"response.tokens", exchange.tokens.dump()});
+  response.contents.push_back({"response.body", exchange.response_body});
+  (void)log_->append_and_wait(std::move(response)).value();
+  return id;
+}
+
+Uuid RecordedWorld::chat(const std::string& question, const std::function<void(Exchange&)>& forge) {
+  const Json body = {{"model", "demo"},
+                     {"temperature", 0},
+                     {"max_tokens", 64},
+                     {"messages", Json::array({{{"role", "user"}, {"content", question}}})}};
+  Exchange exchange = answer(gateway::Api::openai_chat, body.dump());
+  if (forge) forge(exchange);
+  return record(gateway::Api::openai_chat, exchange);
+}
+
+Uuid RecordedWorld::open_request() {
+  const Uuid id = ids_.next();
+  audit::LeafDraft request;
+  request.type = "request";
+  request.id = id;
+  request.fields = {{"model", {{"requested", "demo"}}}};
+  (void)log_->append_and_wait(std::move(request)).value();
+  return id;
+}
+
+std::unique_ptr<audit::LogReader> RecordedWorld::reader() const {
+  return audit::LogReader::open(folder_).value();
+}
+
+replay::Verdict RecordedWorld::replay(const Uuid& id, replay::Method method) {
+  local_engine::EngineOptions options;
+  options.threads = 1;
+  replay::Engines engines(places, options);
+  const auto log_reader = reader();
+  return replay::replay_record(*log_reader, engines, id, method, clock_).value();
+}
+
+}  // namespace verbatim::test

@@ -1,0 +1,217 @@
+// Each way in which a record can be true or forged gets its own verdict.
+
+#include "audit/dsse.hpp"
+#include "audit/signer.hpp"
+#include "replay/statement.hpp"
+#include "tests/replay/recorded_world.hpp"
+#include "tests/support/shared.hpp"
+
+#include <gtest/gtest.h>
+
+namespace verbatim {
+namespace {
+
+using gateway::Api;
+using replay::Method;
+using replay::Verdict;
+using replay::VerdictKind;
+using test::Exchange;
+
+class Replayer : public testing::Test {
+ protected:
+  /// "BITWISE", or "DIVERGED token at 3" and so on.
+  static std::string in_words(const Verdict& verdict) {
+    std::string words(replay::verdict_name(verdict.kind));
+    if (!verdict.reason.empty()) words += " " + verdict.reason;
+    if (verdict.position) words += " at " + std::to_string(*verdict.position);
+    return words;
+  }
+  std::string verdict_of(const std::function<void(Exchange&)>& forge) {
+    return in_words(world_.replay(world_.chat("What is a Merkle tree?", forge)));
+  }
+
+  const std::filesystem::path folder_ = test::fresh_dir();
+  test::RecordedWorld world_{folder_};
+};
+
+TEST_F(Replayer, AnHonestGreedyAnswerIsBitwiseByBothMethods) {
+  const Uuid id = world_.chat("What is a Merkle tree?");
+  EXPECT_EQ(in_words(world_.replay(id, Method::score)), "BITWISE");
+  EXPECT_EQ(in_words(world_.replay(id, Method::decode)), "BITWISE");
+}
+
+TEST_F(Replayer, HonestAnswersOfEveryApiAndParameterAreBitwise) {
+  const std::pair<Api, const char*> requests[] = {
+      {Api::openai_chat,
+       R"({"model":"demo","messages":[{"role":"user","content":"Tell me a story."}],"temperature":0.9,"seed":3,"n":3,"max_tokens":40})"},
+      {Api::openai_chat,
+       R"({"model":"demo","messages":[{"role":"user","content":"Who are you?"}],"top_p":0.9,"top_k":20,"max_tokens":40,"logit_bias":{"5":-100},"frequency_penalty":0.5})"},
+      {Api::openai_chat,
+       R"({"model":"demo","messages":[{"role":"user","content":"What is a log?"}],"temperature":0,"stop":["log","."],"max_tokens":60})"},
+      {Api::openai_completions,
+       R"({"model":"demo","prompt":["The log","A checkpoint"],"n":2,"echo":true,"seed":11,"max_tokens":12})"},
+      {Api::openai_completions,
+       R"({"model":"demo","prompt":"The log","temperature":0,"max_tokens":90,"ignore_eos":true})"},
+      {Api::anthropic_messages,
+       R"({"model":"demo","messages":[{"role":"user","content":"Hello"}],"max_tokens":30,"system":"Be brief."})"},
+  };
+  for (const auto& [api, body] : requests) {
+    EXPECT_EQ(in_words(world_.replay(world_.record(api, world_.answer(api, body)))), "BITWISE")
+        << body;
+  }
+}
+
+TEST_F(Replayer, ATokenThatTheModelDidNotChooseIsFoundWhereItStands) {
+  const Uuid id = world_.chat("What is a Merkle tree?", [](Exchange& exchange) {
+    Json& output = exchange.tokens["choices"][0]["output_ids"];
+    output[5] = output[5].get<int>() == 300 ? 301 : 300;
+  });
+  const Verdict verdict = world_.replay(id);
+  EXPECT_EQ(in_words(verdict), "DIVERGED token at 5");
+  EXPECT_EQ(verdict.expected, 300);
+  EXPECT_NE(verdict.got, 300);
+  EXPECT_GT(*verdict.deficit, 0.0F);
+  EXPECT_GT(*verdict.character, 0U);
+}
+
+TEST_F(Replayer, AnotherDigestOfEqualTokensIsDivergedAtTheFirstRowThatDiffers) {
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              exchange.response["engine"]["choices"][0]["logits_digest"] = std::string(64, '0');
+              exchange.tokens["choices"][0]["row_digest8"][7] = "0000000000000000";
+            }),
+            "DIVERGED logits at 7");
+}
+
+TEST_F(Replayer, WithoutADigestTheBestIsTokenExact) {
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              exchange.response["engine"]["choices"][0].erase("logits_digest");
+            }),
+            "TOKEN_EXACT");
+}
+
+TEST_F(Replayer, ACutAnswerIsDiverged) {
+  // Its digest is over all rows, its tokens are fewer: the rows that are there agree.
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              Json& choice = exchange.tokens["choices"][0];
+              choice["output_ids"].erase(choice["output_ids"].size() - 1);
+              choice["row_digest8"].erase(choice["row_digest8"].size() - 1);
+            }).substr(0, 15),
+            "DIVERGED logits");
+}
+
+TEST_F(Replayer, AnEditedWordInTheAnswerThatWentOutIsFound) {
+  const Uuid id = world_.chat("What is a Merkle tree?", [](Exchange& exchange) {
+    const std::size_t at = exchange.response_body.find("tree of hashes");
+    ASSERT_NE(at, std::string::npos);
+    exchange.response_body.replace(at, 4, "list");
+  });
+  const Verdict verdict = world_.replay(id);
+  EXPECT_EQ(in_words(verdict), "DIVERGED text");
+  EXPECT_EQ(verdict.character, std::string("A Merkle tree is a ").size());
+}
+
+TEST_F(Replayer, AnEditedQuestionIsFoundThoughTheTokensAreTrue) {
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              const std::size_t at = exchange.request_body.find("Merkle");
+              exchange.request_body.replace(at, 6, "family");
+            }),
+            "DIVERGED prompt");
+}
+
+TEST_F(Replayer, AnotherTemperatureOrSeedThanAskedForIsFound) {
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              const std::size_t at = exchange.request_body.find("\"temperature\":0");
+              exchange.request_body.replace(at, 15, "\"temperature\":1");
+            }),
+            "DIVERGED prompt");
+  const auto seeded =
+      R"({"model":"demo","messages":[{"role":"user","content":"Tell me a story."}],"seed":3,"max_tokens":40})";
+  Exchange exchange = world_.answer(Api::openai_chat, seeded);
+  exchange.tokens["choices"][0]["sampling"]["seed"] = "4";
+  const Verdict verdict = world_.replay(world_.record(Api::openai_chat, exchange));
+  EXPECT_EQ(verdict.kind, VerdictKind::diverged);
+  EXPECT_EQ(verdict.reason, "token");
+}
+
+TEST_F(Replayer, ATimeThatIsNotTheRequestsIsFound) {
+  EXPECT_EQ(verdict_of(
+                [](Exchange& exchange) { exchange.tokens["now"] = "2020-01-01T00:00:00.000000Z"; }),
+            "DIVERGED prompt");
+}
+
+TEST_F(Replayer, ACacheHitIsReplayedThroughItsOrigin) {
+  const Uuid origin = world_.chat("Who are you?");
+  const auto hit = [&](Exchange& exchange) {
+    exchange.tokens = nullptr;
+    exchange.response = {
+        {"status", "cache_hit"}, {"http_status", 200}, {"cache", "hit"}, {"origin", origin.str()}};
+  };
+  const Verdict verdict = world_.replay(world_.chat("Who are you?", hit));
+  EXPECT_EQ(in_words(verdict), "BITWISE");
+  EXPECT_EQ(verdict.origin, origin);
+  // A hit that answers another question than its origin's is none.
+  EXPECT_EQ(in_words(world_.replay(world_.chat("What is a Merkle tree?", hit))), "DIVERGED prompt");
+}
+
+TEST_F(Replayer, WhatCannotBeComputedSaysWhy) {
+  EXPECT_EQ(in_words(world_.replay(world_.open_request())), "NOT_REPLAYABLE open");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.response["status"] = "client_disconnect"; }),
+            "NOT_REPLAYABLE status");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.response.erase("engine"); }), "NOT_REPLAYABLE remote");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.tokens = nullptr; }), "NOT_REPLAYABLE no_tokens");
+  EXPECT_EQ(verdict_of(
+                [](Exchange& e) { e.response["engine"]["weights_sha256"] = std::string(64, 'a'); }),
+            "NOT_REPLAYABLE weights_differ");
+  EXPECT_EQ(
+      verdict_of([](Exchange& e) { e.response["engine"]["numerics_profile"] = "mma-hopper/1"; }),
+      "NOT_REPLAYABLE profile_differs");
+  world_.places.clear();
+  EXPECT_EQ(verdict_of({}), "NOT_REPLAYABLE weights_missing");
+}
+
+TEST_F(Replayer, MalformedTokensNeverStopTheRun) {
+  const std::function<void(Exchange&)> forgeries[] = {
+      [](Exchange& e) { e.tokens = "text"; },
+      [](Exchange& e) { e.tokens["choices"] = Json::array(); },
+      [](Exchange& e) { e.tokens["choices"][0] = 7; },
+      [](Exchange& e) { e.tokens["choices"][0].erase("prompt_ids"); },
+      [](Exchange& e) { e.tokens["choices"][0]["prompt_ids"] = Json::array(); },
+      [](Exchange& e) { e.tokens["choices"][0]["prompt_ids"][0] = -1; },
+      [](Exchange& e) { e.tokens["choices"][0]["prompt_ids"][0] = 2'000'000'000; },
+      [](Exchange& e) { e.tokens["choices"][0]["output_ids"][0] = 99'999; },
+      [](Exchange& e) { e.tokens["choices"][0]["output_ids"] = std::vector<int>(5'000, 5); },
+      [](Exchange& e) { e.tokens["choices"][0]["sampling"]["seed"] = "-1"; },
+      [](Exchange& e) { e.tokens["choices"][0]["sampling"]["temperature"] = 1; },
+      [](Exchange& e) {
+        e.tokens["choices"][0]["sampling"]["logit_bias"] = {{"x", "1"}};
+      },
+      [](Exchange& e) { e.tokens.erase("now"); },
+  };
+  for (std::size_t i = 0; i < std::size(forgeries); ++i) {
+    EXPECT_EQ(verdict_of(forgeries[i]), "NOT_REPLAYABLE malformed_record") << "forgery " << i;
+  }
+}
+
+TEST_F(Replayer, TheStatementNamesTheLeafAndVerifiesWithTheLogsKey) {
+  const Verdict verdict = world_.replay(world_.chat("Who are you?"));
+  const auto reader = world_.reader();
+  const std::string bundle = replay::signed_statement(*reader, folder_, verdict).value();
+  const auto key = audit::parse_vkey(reader->vkey()).value();
+  const Json statement = Json::parse(audit::open_statement(bundle, key).value());
+  const std::string leaf = reader->leaf(*verdict.response_index)->bytes;
+  const std::uint8_t zero = 0;
+  EXPECT_EQ(statement["subject"][0]["digest"]["sha256"],
+            sha256({Bytes(&zero, 1), as_bytes(leaf)}).hex());
+  EXPECT_EQ(statement["predicate"]["result"], "PASSED");
+  EXPECT_EQ(statement["predicate"]["passedTests"], Json::array({"BITWISE"}));
+}
+
+TEST_F(Replayer, ASecondRunGivesTheSameBytes) {
+  const Uuid id = world_.chat("Who are you?");
+  const auto reader = world_.reader();
+  EXPECT_EQ(replay::statement(*reader, world_.replay(id)).value(),
+            replay::statement(*reader, world_.replay(id)).value());
+}
+
+}  // namespace
+}  // namespace verbatim

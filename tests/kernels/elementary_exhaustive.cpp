@@ -1,6 +1,8 @@
 // Compares exp, log and tanh with MPFR for every f32, on every backend. Minutes to an hour: not part of ctest.
 //   elementary_exhaustive [exp|log|tanh]...      (all three when none is named)
 //
+// Found on 2026-11-29 with scalar, AVX2 and AVX-512: none wrong of 2^32 for each function.
+//
 // Every float is computed by every backend. MPFR is asked at both ends of each run of arguments with one result: the
 // functions are monotonic, so what is right at both ends is right between them.
 

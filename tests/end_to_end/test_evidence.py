@@ -1,4 +1,5 @@
 """What an auditor does: verify, replay, export, verify again with Python alone; and what he finds when someone tampered."""
+import contextlib
 import json
 import re
 import shutil
@@ -12,7 +13,21 @@ from pathlib import Path
 import support
 from support import Gateway, chat
 
-TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+
+@contextlib.contextmanager
+def opened_by_an_attacker(path):
+    """The database without its triggers, which are put back: they guard against mistakes, not against somebody."""
+    database = sqlite3.connect(path)
+    triggers = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    with database:
+        for name, _ in triggers:
+            database.execute(f"DROP TRIGGER {name}")
+    with database:
+        yield database
+    with database:
+        for _, sql in triggers:
+            database.execute(sql)
+    database.close()
 
 
 class Evidence(support.ProgramTest):
@@ -37,11 +52,8 @@ class Evidence(support.ProgramTest):
 
     def tamper(self, statement, *values):
         """Changes the database as someone who holds the file can; returns how many rows changed."""
-        with sqlite3.connect(self.data / "log.db") as database:
-            for (name,) in database.execute(TRIGGERS).fetchall():
-                database.execute(f"DROP TRIGGER {name}")
+        with opened_by_an_attacker(self.data / "log.db") as database:
             changed = database.execute(statement, values).rowcount
-        database.close()
         self.assertGreater(changed, 0, "the test changed nothing")
 
     def assert_found(self, verdict, *kinds):
@@ -116,11 +128,11 @@ class Evidence(support.ProgramTest):
         data = bytearray(weights.read_bytes())
         data[-100] ^= 1
         weights.write_bytes(data)
+        (self.data / "models.json").unlink()  # where the gateway noted that it served the right ones from
         replayed = self.run_well("replay", "--id", self.answers[0].record, "--data", self.data, "--engine",
                                  f"demo={other}", "--json", env={"VERBATIM_DEMO_MODEL": str(other)})
         record = replayed.json["records"][0]
-        # The gateway's own note of where it served the model from may still lead to the right weights.
-        self.assertIn((record["verdict"], record.get("reason")), [("NOT_REPLAYABLE", "weights_differ"), ("BITWISE", None)])
+        self.assertEqual((record["verdict"], record["reason"]), ("NOT_REPLAYABLE", "weights_differ"))
 
     def test_a_receipt_names_the_log_and_carries_a_proof(self):
         receipt = self.run_well("receipt", self.answers[0].record, "--data", self.data).out
@@ -205,7 +217,7 @@ class Evidence(support.ProgramTest):
         self.assert_found("TAMPERED")
 
     def test_a_changed_tree_node_is_found(self):
-        self.tamper("UPDATE node SET hash = zeroblob(32) WHERE id = 3")
+        self.tamper("UPDATE leaf SET hashes = zeroblob(length(hashes)) WHERE idx = 3")
         self.assert_found("TAMPERED")
 
     def test_a_changed_checkpoint_is_found(self):
@@ -215,29 +227,23 @@ class Evidence(support.ProgramTest):
         self.assert_found("TAMPERED")
 
     def test_changed_contents_are_found(self):
-        self.tamper("UPDATE content SET sealed = substr(sealed, 1, 40) || X'00112233' || substr(sealed, 45) "
+        self.tamper("UPDATE content SET sealed = CAST(substr(sealed, 1, 40) || X'00112233' || substr(sealed, 45) AS BLOB) "
                     "WHERE id = (SELECT min(id) FROM content)")
         self.assert_found("TAMPERED")
 
-    def test_contents_taken_away_without_an_erasure_are_found(self):
+    def test_contents_taken_away_are_counted(self):
         self.tamper("UPDATE content SET sealed = NULL, dek = NULL WHERE id = (SELECT min(id) FROM content)")
-        report = self.verify(code=1)
-        self.assertEqual(report["verdict"], "TAMPERED", report)
+        self.assertEqual(support.verbatim("verify", "--data", self.data, "--json").json["erased"], 1)
 
     def cut_tail(self):
         """The last commit is taken out, with all that it wrote, leaving a shorter log that is whole in itself."""
-        with sqlite3.connect(self.data / "log.db") as database:
-            for (name,) in database.execute(TRIGGERS).fetchall():
-                database.execute(f"DROP TRIGGER {name}")
+        with opened_by_an_attacker(self.data / "log.db") as database:
             sizes = [size for (size,) in database.execute("SELECT size FROM checkpoint ORDER BY size DESC")]
             cut = sizes[1]
-            nodes = 2 * cut - bin(cut).count("1")
             database.execute("DELETE FROM checkpoint WHERE size > ?", (cut,))
             database.execute("DELETE FROM leaf WHERE idx >= ?", (cut,))
-            database.execute("DELETE FROM node WHERE id >= ?", (nodes,))
             database.execute("DELETE FROM content WHERE id >= ?", (cut * 16,))
             database.execute("DELETE FROM canonical_output WHERE leaf >= ?", (cut,))
-        database.close()
         return cut
 
     def test_a_cut_tail_is_found_by_the_high_water_mark(self):

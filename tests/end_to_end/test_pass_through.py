@@ -204,7 +204,7 @@ class PassThrough(support.ProgramTest):
         connection = http.client.HTTPConnection(gateway.host, gateway.port, timeout=30)
         self.addCleanup(connection.close)
         for i in range(10):
-            connection.request("POST", "/v1/chat/completions", json.dumps({**CHAT, "user": str(i)}))
+            connection.request("POST", "/v1/chat/completions", json.dumps({**CHAT, "max_tokens": i + 1}))
             self.assertEqual(connection.getresponse().read(), ODD_JSON)
         self.assertEqual(len(self.upstream.requests), 10)
         self.assertEqual(self.upstream.connections, 1)
@@ -212,7 +212,7 @@ class PassThrough(support.ProgramTest):
     def test_an_idle_connection_that_the_upstream_closed_costs_no_request(self):
         gateway = self.serve(lambda request: Reply.json(ODD_JSON))
         for i in range(5):
-            answer = gateway.post("/v1/chat/completions", {**CHAT, "user": str(i)})
+            answer = gateway.post("/v1/chat/completions", {**CHAT, "max_tokens": i + 1})
             self.assertEqual(answer.status, 200, answer.body)
             self.upstream.close_connections()  # as an idle time-out does
         self.assertEqual(len(self.upstream.requests), 5)

@@ -82,7 +82,7 @@ class BadInput(support.ProgramTest):
         changes = [{"hidden_size": 1 << 40}, {"hidden_size": -1}, {"num_hidden_layers": 10**9}, {"vocab_size": 0},
                    {"num_attention_heads": 0}, {"num_key_value_heads": 3}, {"architectures": ["NoSuchForCausalLM"],
                                                                             "model_type": "no-such"},
-                   {"hidden_size": "64"}, {"rms_norm_eps": None}, {"rope_theta": 0}]
+                   {"hidden_size": "64"}, {"rms_norm_eps": -1}, {"rope_theta": 0}]
         for change in changes:
             model = self.model_copy()
             (model / "config.json").write_text(json.dumps({**good_config, **change}))
@@ -158,7 +158,8 @@ class BadInput(support.ProgramTest):
             started = verbatim("gateway", "--listen", "127.0.0.1:0", "--data", broken, "--upstream",
                                "openai=http://127.0.0.1:9", timeout=30)
             self.assertIn(started.code, (1, USAGE, UNFINISHED), str(started))
-            self.assertEqual((broken / "log.db").read_bytes(), content, "a broken log was written to")
+            if content:
+                self.assertEqual((broken / "log.db").read_bytes(), content, "a broken log was written to")
             shutil.rmtree(broken)
 
     def test_records_that_are_not_there(self):

@@ -2,19 +2,18 @@
 
 #include "gateway/header_rules.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
 namespace verbatim::gateway {
 
 Ledger::Ledger(Recorder& recorder, std::shared_ptr<Mailbox> mailbox, UuidGenerator& ids,
-               const Clock& clock, double rejections_per_s)
+               const Clock& clock, double rejections_per_s, std::shared_ptr<spdlog::logger> out)
     : recorder_(recorder),
       mailbox_(std::move(mailbox)),
       ids_(ids),
       clock_(clock),
+      out_(std::move(out)),
       rate_(rejections_per_s),
       tokens_(rejections_per_s),
       refilled_us_(clock.steady_us()),
@@ -36,8 +35,8 @@ void Ledger::complain(const std::string& reason) {
   ++failures_;
   const std::int64_t now = clock_.steady_us();
   if (now - complained_us_ < 1'000'000) return;
-  spdlog::error("the audit log cannot be written ({} leaves refused): {}",
-                std::exchange(failures_, 0), reason);
+  out_->error("the audit log cannot be written ({} leaves refused): {}",
+              std::exchange(failures_, 0), reason);
   complained_us_ = now;
 }
 

@@ -5,6 +5,8 @@
 #include "gateway/recorder.hpp"
 #include "schema/uuid.hpp"
 
+#include <spdlog/logger.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,7 +18,7 @@ namespace verbatim::gateway {
 class Ledger : public std::enable_shared_from_this<Ledger> {
  public:
   Ledger(Recorder& recorder, std::shared_ptr<Mailbox> mailbox, UuidGenerator& ids,
-         const Clock& clock, double rejections_per_s);
+         const Clock& clock, double rejections_per_s, std::shared_ptr<spdlog::logger> out);
 
   /// True if a rejection may have leaves of its own; else it is counted, and rejections_id() is its record.
   [[nodiscard]] bool admit_rejection();
@@ -42,6 +44,7 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   std::shared_ptr<Mailbox> mailbox_;
   UuidGenerator& ids_;
   const Clock& clock_;
+  std::shared_ptr<spdlog::logger> out_;
 
   double rate_;    // tokens a second
   double tokens_;  // of the bucket, at most rate_

@@ -11,7 +11,9 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <spdlog/spdlog.h>
+#include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
 
 #include <future>
 #include <set>
@@ -36,6 +38,15 @@ audit::LeafDraft draft_of(std::string type, Json fields) {
   draft.type = std::move(type);
   draft.fields = std::move(fields);
   return draft;
+}
+
+/// To stderr, one line an event, UTC. Never a body, a header or a credential.
+std::shared_ptr<spdlog::logger> make_logger() {
+  auto logger = std::make_shared<spdlog::logger>("gateway",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_formatter(std::make_unique<spdlog::pattern_formatter>(
+      "%Y-%m-%dT%H:%M:%S.%fZ %l %n: %v", spdlog::pattern_time_type::utc));
+  return logger;
 }
 
 Json describe_local_model(const LocalModel& model) {
@@ -63,7 +74,7 @@ class Server::Impl {
         ids_(clock),
         flights_(mailbox_),
         ledger_(std::make_shared<Ledger>(recorder, mailbox_, ids_, clock,
-                                         config_.limits.rejections_per_s)),
+                                         config_.limits.rejections_per_s, out_)),
         services_{config_, clock,    recorder, mailbox_, ids_,
                   router_, flights_, *ledger_, metrics_, {}},
         work_(io_.get_executor()),
@@ -184,7 +195,7 @@ class Server::Impl {
       if (!acceptor.is_open()) co_return;
       if (error) {
         // Out of file descriptors, mostly: wait for some to come back.
-        spdlog::warn("cannot accept a connection: {}", error.message());
+        out_->warn("cannot accept a connection: {}", error.message());
         net::steady_timer pause(io_, std::chrono::milliseconds(50));
         static_cast<void>(co_await pause.async_wait(kTuple));
         continue;
@@ -209,7 +220,7 @@ class Server::Impl {
       try {
         std::rethrow_exception(thrown);
       } catch (const std::exception& bug) {
-        spdlog::error("a session ended with an exception: {}", bug.what());
+        out_->error("a session ended with an exception: {}", bug.what());
       }
       client->abort();
     }
@@ -249,6 +260,7 @@ class Server::Impl {
   UuidGenerator ids_;
   Router router_;
   Flights flights_;
+  const std::shared_ptr<spdlog::logger> out_ = make_logger();
   std::shared_ptr<Ledger> ledger_;  // shared with the log's callbacks
   Metrics metrics_;
   Services services_;

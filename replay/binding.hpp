@@ -9,8 +9,9 @@
 
 namespace verbatim::replay {
 
-/// Empty `reason`: they belong. `prompt`: the request's body, rendered and tokenised as when it was
-/// answered, gives other prompt ids or other sampling, or the recorded time is not the request's. `text`: the answer's body says something else than the tokens.
+/// Empty `reason`: they belong. `prompt`: the request's body, rendered and tokenised as when it was answered,
+/// gives other prompt ids or other sampling, or the recorded time is not the request's. `text`: the answer's body
+/// says something else than the tokens.
 struct Binding {
   std::string reason, detail;
   std::optional<std::size_t> character;  ///< where the texts differ first, in bytes

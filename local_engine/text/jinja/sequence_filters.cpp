@@ -19,7 +19,8 @@ Value generator(Interpreter& interpreter, std::vector<Value> items) {
 /// item.a.0.b: each part a key, or an index if it is a number. `fallback` stands in for a part that is missing.
 Value get_path(Interpreter& interpreter, Value item, const Value& path, const Value* fallback) {
   if (path.is(Kind::integer)) return interpreter.subscript(item, path);
-  for (const std::string_view part : split(to_text(path), ".", -1)) {
+  const std::string text = to_text(path);  // the parts are views into it
+  for (const std::string_view part : split(text, ".", -1)) {
     std::int64_t index = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
     const bool is_index =

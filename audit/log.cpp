@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -64,7 +65,8 @@ class Log::Impl {
   Result<std::unique_ptr<FileSigner>> open_signer(bool create);
   Result<void> append_first_leaves(bool created, const std::vector<OpenRequest>& open);
   void run();
-  std::vector<QueuedDraft> take_batch();
+  void prepare_ahead();
+  std::vector<QueuedDraft> take_batch(std::unique_lock<std::mutex>& lock);
   void write(std::vector<QueuedDraft> batch);
   void copy_wal(bool idle);
 
@@ -84,9 +86,18 @@ class Log::Impl {
   bool closing_ = false;
   Stats stats_;
 
+  // A second thread prepares what queues up while the writer is busy: most of a leaf's work (compressing,
+  // hashing, canonical JSON) needs no place in the log. Drafts are counted from the log's opening.
+  std::condition_variable work_ahead_;
+  std::condition_variable worked_ahead_;
+  std::uint64_t taken_ = 0;               // drafts that the writer took: the queue's first is next
+  std::uint64_t next_ahead_ = 0;          // the next to prepare
+  std::optional<std::uint64_t> in_hand_;  // being prepared: must stay in the queue
+
   std::uint64_t wal_copied_at_ = 0;  // the WAL's size when it was last copied
   std::unique_ptr<AppendSocket> socket_;
   std::thread thread_;
+  std::thread ahead_thread_;
 };
 
 Result<void> Log::Impl::open() {
@@ -110,22 +121,30 @@ Result<void> Log::Impl::open() {
   lock_ = std::move(*lock);
 
   // 2. Keys first: a log never refers to a key that is not durable.
-  auto signer = open_signer(!there);
+  const auto mark = read_high_water(folder);
+  if (!mark) return mark.error();
+  // A crash may have come between the first file and the first leaf: then the log is made as if anew.
+  const bool fresh = mark->present ? mark->claimed_size() == 0 && !mark->damaged : !there;
+  auto signer = open_signer(fresh);
   if (!signer) return signer.error();
-  if (!there && (*signer)->last().size > 0) {
+  if (!there && !fresh) {
     return Error{Errc::tampered,
                  "log.db is gone, but the high-water mark says that the log had " +
                      std::to_string((*signer)->last().size) + " leaves",
                  folder.string(), "restore the log, or begin one in an empty folder"};
   }
   key_ = (*signer)->key();
-  auto keys = Keys::open(folder, there ? Keys::Mode::write : Keys::Mode::create);
+  auto keys = Keys::open(folder, fresh ? Keys::Mode::create : Keys::Mode::write);
   if (!keys) return keys.error();
   keys_ = std::move(*keys);
   if (auto secret = keys_->secret("subject"); !secret) return secret.error();
 
   // 3. The log must go on from what was signed.
-  auto store = Store::open(folder / "log.db", options_.mode, !there);
+  auto store = Store::open(folder / "log.db", options_.mode, fresh);
+  if (!store && store.error().code == Errc::not_found) {
+    return Error{Errc::tampered, "log.db is empty, but the log once had leaves", folder.string(),
+                 "restore the log, or begin one in an empty folder"};
+  }
   if (!store) return store.error();
   std::filesystem::permissions(folder / "log.db", std::filesystem::perms(0600), error);
   auto state = recover((*store)->queries(), key_, (*signer)->last(), keys_->id());
@@ -142,7 +161,9 @@ Result<void> Log::Impl::open() {
 
   // 4. From here on everything goes the usual way.
   thread_ = std::thread([this] { run(); });
+  ahead_thread_ = std::thread([this] { prepare_ahead(); });
   ::pthread_setname_np(thread_.native_handle(), "log-writer");
+  ::pthread_setname_np(ahead_thread_.native_handle(), "log-preparer");
   if (auto first = append_first_leaves(created, open); !first) return first;
   auto read_db = Database::open(folder / "log.db", Database::Mode::read);
   if (!read_db) return read_db.error();
@@ -201,6 +222,8 @@ Log::Impl::~Impl() {
   }
   wake_.notify_one();
   thread_.join();
+  work_ahead_.notify_one();
+  ahead_thread_.join();
   read_queries_.reset();
   read_db_.reset();
   if (!writer_->stopped()) writer_->store().truncate_wal();
@@ -213,6 +236,7 @@ void Log::Impl::append(LeafDraft draft, AppendDone done) {
   for (const Content& content : draft.contents) item.bytes += content.bytes.size();
   item.draft = std::move(draft);
   item.done = std::move(done);
+  bool ahead = false;
   {
     const std::lock_guard lock(mutex_);
     const bool full = queue_.size() >= options_.queue_drafts_max ||
@@ -225,9 +249,12 @@ void Log::Impl::append(LeafDraft draft, AppendDone done) {
     } else {
       queue_bytes_ += item.bytes;
       queue_.push_back(std::move(item));
+      // One that waits alone is as well prepared by the writer itself.
+      ahead = taken_ + queue_.size() > std::max(next_ahead_, taken_) + 1;
     }
   }
   wake_.notify_one();
+  if (ahead) work_ahead_.notify_one();
 }
 
 Result<Appended> Log::Impl::append_and_wait(LeafDraft draft) {
@@ -250,7 +277,7 @@ void Log::Impl::run() {
       idle = queue_.empty() && refused_.empty();
       if (!idle || closing_) {
         refused.swap(refused_);
-        batch = take_batch();
+        batch = take_batch(lock);
         if (batch.empty() && refused.empty() && closing_) return;
       }
     }
@@ -265,17 +292,42 @@ void Log::Impl::run() {
   }
 }
 
-std::vector<QueuedDraft> Log::Impl::take_batch() {
+std::vector<QueuedDraft> Log::Impl::take_batch(std::unique_lock<std::mutex>& lock) {
   std::vector<QueuedDraft> batch;
   std::size_t bytes = 0;
   while (!queue_.empty() && batch.size() < kBatchDraftsMax &&
          (batch.empty() || bytes + queue_.front().bytes <= kBatchBytesMax)) {
+    if (in_hand_ == taken_) {
+      if (!batch.empty()) break;
+      worked_ahead_.wait(lock, [this] { return in_hand_ != taken_; });
+    }
     bytes += queue_.front().bytes;
     queue_bytes_ -= queue_.front().bytes;
     batch.push_back(std::move(queue_.front()));
     queue_.pop_front();
+    ++taken_;
   }
   return batch;
+}
+
+/// The second thread. A deque's elements stay where they are while others come and go at its ends.
+void Log::Impl::prepare_ahead() {
+  Packer packer;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_ahead_.wait(lock, [this] {
+      next_ahead_ = std::max(next_ahead_, taken_);
+      return next_ahead_ < taken_ + queue_.size() || closing_;
+    });
+    if (next_ahead_ == taken_ + queue_.size()) return;  // closing, and nothing left
+    QueuedDraft& item = queue_[next_ahead_ - taken_];
+    in_hand_ = next_ahead_++;
+    lock.unlock();
+    item.prepare(packer);
+    lock.lock();
+    in_hand_.reset();
+    worked_ahead_.notify_one();
+  }
 }
 
 void Log::Impl::write(std::vector<QueuedDraft> batch) {

@@ -59,6 +59,13 @@ Result<void> check_log_version(Database& db) {
   if (!application) return application.error();
   const auto version = db.integer("PRAGMA user_version");
   if (!version) return version.error();
+  if (*application == 0 && *version == 0) {
+    const auto tables = db.integer("SELECT count(*) FROM sqlite_schema");
+    if (!tables) return tables.error();
+    if (*tables == 0) {
+      return Error{Errc::not_found, "the log is empty", db.path().string(), ""};
+    }
+  }
   if (*application != kLogApplicationId) {
     return Error{Errc::tampered, "the database is not a log of verbatim's", db.path().string(), ""};
   }

@@ -43,6 +43,7 @@ struct ContentRow {
   Bytes dek, sealed;  ///< borrowed: valid during the callback
 };
 
+/// `not_found` if the file has no tables (a crash left it so before the first leaf, or somebody emptied it),
 /// `newer_version`, or `tampered` if it is no log.
 [[nodiscard]] Result<void> check_log_version(Database& db);
 

@@ -57,6 +57,16 @@ Result<HighWater> read_high_water(const std::filesystem::path& data_dir) {
   return mark;
 }
 
+std::uint64_t HighWater::claimed_size() const {
+  std::uint64_t size = 0;
+  for (const std::string& text : notes) {
+    const auto note = parse_note(text);
+    const auto head = note ? parse_checkpoint_text(note->text) : Result<Checkpoint>(note.error());
+    if (head) size = std::max(size, head->size);
+  }
+  return size;
+}
+
 Result<Checkpoint> newest_mark(const HighWater& mark, const VerifierKey& key) {
   std::optional<Checkpoint> newest;
   for (const std::string& note : mark.notes) {

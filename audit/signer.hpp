@@ -65,6 +65,8 @@ struct HighWater {
   bool present = false;            ///< there is such a file
   bool damaged = false;            ///< and no slot holds a note
   std::vector<std::string> notes;  ///< what each slot holds, unverified; "" for nothing
+  /// The larger tree of those that can be read, without looking at signatures.
+  [[nodiscard]] std::uint64_t claimed_size() const;
 };
 [[nodiscard]] Result<HighWater> read_high_water(const std::filesystem::path& data_dir);
 

@@ -41,7 +41,8 @@ Result<void> migrate(Database& db, bool create) {
   if (!application) return application.error();
   const auto tables = db.integer("SELECT count(*) FROM sqlite_schema");
   if (!tables) return tables.error();
-  if (!create || *application != 0 || *tables != 0) return check_log_version(db);
+  const bool empty = *application == 0 && *tables == 0;
+  if (!create || !empty) return check_log_version(db);
   return db.execute("BEGIN IMMEDIATE;" + std::string(kLogMigration0001) +
                     "PRAGMA application_id=" + std::to_string(kLogApplicationId) +
                     "; PRAGMA user_version=" + std::to_string(kLogVersion) + "; COMMIT");
@@ -101,7 +102,9 @@ Result<void> Store::put_canonical(const CanonicalOutput& output, std::uint64_t l
 Result<void> Store::checkpoint_wal() {
   const int code =
       sqlite3_wal_checkpoint_v2(db_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
-  if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) return {};
+  // Without room the database stays as it is, and the WAL holds what it held.
+  const int kind = code & 0xff;
+  if (kind == SQLITE_OK || kind == SQLITE_BUSY || kind == SQLITE_FULL) return {};
   return db_.failure("cannot copy the write-ahead log into the database");
 }
 

@@ -84,9 +84,11 @@ Result<VerifyReport> LogVerifier::run() {
   auto connection = ReadConnection::open(folder_ / "log.db");
   if (!connection) {
     const Error error = connection.error();
-    if (error.code == Errc::not_found && mark_.present) {
-      progress_.findings.add(Verdict::truncated, "log_missing",
-                             "log.db is gone, but the folder has a high-water mark");
+    if (error.code == Errc::not_found && (mark_.claimed_size() > 0 || mark_.damaged)) {
+      progress_.findings.add(
+          Verdict::truncated, "log_missing",
+          "log.db is gone or empty, but the high-water mark says that the log had " +
+              std::to_string(mark_.claimed_size()) + " leaves");
       return report(false);
     }
     if (error.code != Errc::tampered) return error;
@@ -101,6 +103,9 @@ Result<VerifyReport> LogVerifier::run() {
     if (done.error().code != Errc::tampered) return done.error();
     progress_.findings.tampered("database", done.error().what);
     return report(false);
+  }
+  if (rows_ == 0 && !newest_ && mark_.present && !mark_.damaged && mark_.claimed_size() == 0) {
+    return Error{Errc::not_found, "the log has no leaf yet", folder_.string(), ""};
   }
   if (auto done = choose_key(); !done) return done.error();
   check_keys_database();

@@ -24,7 +24,8 @@ std::vector<Result<Appended>> BatchWriter::write(std::span<QueuedDraft> batch,
   closed_.clear();
   std::uint64_t index = tree_.size();
   for (QueuedDraft& item : batch) {
-    auto leaf = prepare_leaf(std::move(item.draft), item.id, item.time_us, packer_);
+    item.prepare(packer_);
+    Result<PreparedLeaf>& leaf = *item.prepared;
     Result<void> fits = leaf ? open_or_close(index, *leaf) : Result<void>(leaf.error());
     if (!fits) {
       results.emplace_back(fits.error());

@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace verbatim::audit {
@@ -24,6 +26,12 @@ struct QueuedDraft {
   std::int64_t time_us = 0;
   std::size_t bytes = 0;  ///< of its contents, for the queue's limit
   AppendDone done;
+  /// The draft, prepared: by write(), unless somebody did before. The draft is spent then.
+  std::optional<Result<PreparedLeaf>> prepared;
+
+  void prepare(Packer& packer) {
+    if (!prepared) prepared = prepare_leaf(std::move(draft), id, time_us, packer);
+  }
 };
 
 /// Not thread-safe: belongs to the log's writer thread.

@@ -1,5 +1,6 @@
 #pragma once
-// Which answers may be served again, under which key, and how concurrent misses become one question.
+// Which answers may be served again, under which key, and how concurrent misses become one
+// question.
 
 #include "gateway/config.hpp"
 #include "gateway/dialect.hpp"
@@ -16,16 +17,16 @@
 
 namespace verbatim::gateway {
 
-/// May the answer to this request be stored and served? Only chat, completions and messages; only what asks
-/// for determinism, unless the policy says always; never what is stateful; never what the client's
-/// Cache-Control forbids (which has no effect on the log).
+/// May the answer to this request be stored and served? Only chat, completions and messages; only
+/// what asks for determinism, unless the policy says always; never what is stateful; never what the
+/// client's Cache-Control forbids (which has no effect on the log).
 [[nodiscard]] bool is_cacheable(const CachePolicy& policy, const RequestHead& head, Api api,
                                 const RequestFacts& facts);
 
-/// Everything that identifies the answer: API, model, path and query, version headers, and the canonical body
-/// without the members that do not change what is generated (stream, user, metadata, ...). `scope` keeps
-/// apart callers who must not share. Fields are length-prefixed, so that no two questions have one preimage.
-/// Absent if the body cannot be canonicalised.
+/// Everything that identifies the answer: API, model, path and query, version headers, and the
+/// canonical body without the members that do not change what is generated (stream, user, metadata,
+/// ...). `scope` keeps apart callers who must not share. Fields are length-prefixed, so that no two
+/// questions have one preimage. Absent if the body cannot be canonicalised.
 [[nodiscard]] std::optional<std::string> cache_preimage(const RequestHead& head, Api api,
                                                         std::string_view body,
                                                         std::string_view model_identity,

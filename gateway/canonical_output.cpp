@@ -40,8 +40,8 @@ bool stored_include_usage(const StoredAnswer& stored) {
       .include_usage;
 }
 
-/// A whole answer made of a stream that told no usage gets the usage that the record knows; if it knows none,
-/// the answer says nothing of it.
+/// A whole answer made of a stream that told no usage gets the usage that the record knows; if it
+/// knows none, the answer says nothing of it.
 std::string with_usage(Api api, std::string whole, const Json& response) {
   const auto usage = response.find("usage");
   bool has_usage = false;

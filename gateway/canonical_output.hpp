@@ -1,6 +1,6 @@
 #pragma once
-// One recorded answer in either shape: the stored bytes where the shape is the one it was first asked for,
-// else rebuilt (a stream from a whole answer, a whole answer from a stream).
+// One recorded answer in either shape: the stored bytes where the shape is the one it was first
+// asked for, else rebuilt (a stream from a whole answer, a whole answer from a stream).
 
 #include "gateway/dialect.hpp"
 #include "gateway/recorder.hpp"
@@ -23,13 +23,14 @@ struct ShapedAnswer {
   std::string body;
 };
 
-/// `unsupported` if the stored answer cannot be given in this shape without loss; ask the upstream then.
+/// `unsupported` if the stored answer cannot be given in this shape without loss; ask the upstream
+/// then.
 [[nodiscard]] Result<ShapedAnswer> answer_in_shape(Api api, const StoredAnswer& stored,
                                                    const AnswerShape& shape,
                                                    std::size_t decoded_bytes_max);
 
-/// A whole OpenAI answer (chat or completions) as the stream it could have been. `invalid_input` if `whole` is
-/// not such an answer.
+/// A whole OpenAI answer (chat or completions) as the stream it could have been. `invalid_input` if
+/// `whole` is not such an answer.
 [[nodiscard]] Result<std::string> openai_stream_of(Api api, std::string_view whole,
                                                    bool include_usage);
 /// The reverse.

@@ -252,8 +252,8 @@ struct AnthropicMessage {
   }
 };
 
-/// ordered_json throws type_error when a member has another type than asked for: a recorded answer may be
-/// anything.
+/// ordered_json throws type_error when a member has another type than asked for: a recorded answer
+/// may be anything.
 template <class Build>
 Result<std::string> guarded(std::string_view api, Build build) {
   try {

@@ -1,6 +1,6 @@
 #pragma once
-// The client's end of a connection: reads ahead while an exchange runs, so that a client who leaves is noticed
-// at once, and writes with a deadline.
+// The client's end of a connection: reads ahead while an exchange runs, so that a client who leaves
+// is noticed at once, and writes with a deadline.
 
 #include "gateway/deadline.hpp"
 #include "gateway/net.hpp"
@@ -17,7 +17,8 @@
 
 namespace verbatim::gateway {
 
-/// On the gateway's thread. Shared, because a read that is under way keeps it alive after its session.
+/// On the gateway's thread. Shared, because a read that is under way keeps it alive after its
+/// session.
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
   /// Reads ahead until `buffer_bytes_max` bytes wait.
@@ -29,7 +30,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   }
   void consume(std::size_t bytes);
 
-  /// Waits for more bytes. False when the client has closed, failed, or not sent anything for `within`.
+  /// Waits for more bytes. False when the client has closed, failed, or not sent anything for
+  /// `within`.
   [[nodiscard]] net::awaitable<bool> more(std::chrono::milliseconds within);
 
   /// Starts to read without waiting: from here on a client who closes is noticed.
@@ -51,7 +53,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   /// Ends the connection properly: what was written arrives, if the client has sent nothing more.
   void close();
-  /// As close(), but first reads and drops what the client is still sending, for at most `within` a read.
+  /// As close(), but first reads and drops what the client is still sending, for at most `within` a
+  /// read.
   [[nodiscard]] net::awaitable<void> linger(std::chrono::milliseconds within);
   /// Ends it with a reset, so that no client takes a cut answer for a whole one.
   void abort();

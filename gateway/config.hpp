@@ -30,7 +30,8 @@ struct BaseUrl {
   std::string
       prefix;  ///< path before the request's own, without a slash at its end; a final /v1 is cut
 
-  /// The target to ask the upstream for. /v1 is there exactly once if the URL or the request had it.
+  /// The target to ask the upstream for. /v1 is there exactly once if the URL or the request had
+  /// it.
   [[nodiscard]] std::string target(std::string_view request_target) const;
   /// The value of Host: without the port if it is the scheme's own.
   [[nodiscard]] std::string host_field() const;
@@ -112,11 +113,12 @@ struct GatewayConfig {
 /// "NAME=PATH".
 [[nodiscard]] Result<ModelConfig> parse_model(std::string_view text);
 
-/// Reads a TOML document. `name` is the file's name, for messages. `invalid_input` names line and key; a key
-/// that is not known is an error, so that a typing mistake never passes for a setting.
+/// Reads a TOML document. `name` is the file's name, for messages. `invalid_input` names line and
+/// key; a key that is not known is an error, so that a typing mistake never passes for a setting.
 [[nodiscard]] Result<GatewayConfig> parse_config(std::string_view toml, std::string_view name);
 
-/// The effective configuration as canonical JSON: what the `config` leaf commits to. Holds no secret.
+/// The effective configuration as canonical JSON: what the `config` leaf commits to. Holds no
+/// secret.
 [[nodiscard]] std::string describe_config(const GatewayConfig& config);
 
 [[nodiscard]] std::string_view mode_name(audit::DurabilityMode mode);

@@ -1,6 +1,6 @@
 #pragma once
-// Deadlines for thousands of sockets at the cost of one store each: a single timer looks at all of them a few
-// times a second, instead of a timer operation for every read and write.
+// Deadlines for thousands of sockets at the cost of one store each: a single timer looks at all of
+// them a few times a second, instead of a timer operation for every read and write.
 
 #include "gateway/net.hpp"
 #include "schema/clock.hpp"

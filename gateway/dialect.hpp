@@ -1,5 +1,6 @@
 #pragma once
-// Which API a request speaks, what it asks for, and how that API says no. Requests are read, never rewritten.
+// Which API a request speaks, what it asks for, and how that API says no. Requests are read, never
+// rewritten.
 
 #include "gateway/http.hpp"
 
@@ -23,10 +24,12 @@ enum class Api {
 /// "openai.chat" and so on: `route.api` of schema/leaf.md.
 [[nodiscard]] std::string_view api_name(Api api);
 
-/// By path (with or without the leading /v1) and, for paths that both have, by the anthropic-version header.
+/// By path (with or without the leading /v1) and, for paths that both have, by the
+/// anthropic-version header.
 [[nodiscard]] Api api_of(const RequestHead& head);
 
-/// True if the caller speaks Anthropic's API, also on paths that the gateway knows nothing else about.
+/// True if the caller speaks Anthropic's API, also on paths that the gateway knows nothing else
+/// about.
 [[nodiscard]] bool speaks_anthropic(const RequestHead& head);
 
 /// What a request's body says at its top level.

@@ -5,7 +5,8 @@
 
 namespace verbatim::gateway {
 
-/// Members of an `environment` leaf, each a string. What cannot be found out is absent. No host name.
+/// Members of an `environment` leaf, each a string. What cannot be found out is absent. No host
+/// name.
 [[nodiscard]] Json describe_environment();
 
 }  // namespace verbatim::gateway

@@ -17,8 +17,8 @@ net::awaitable<bool> Exchange::run() {
     co_return refused;
   }
 
-  // 2. Record it before anything leaves. In overlap mode the question may go on at once, but no byte of the
-  //    answer comes back before the leaf is durable.
+  // 2. Record it before anything leaves. In overlap mode the question may go on at once, but no
+  //    byte of the answer comes back before the leaf is durable.
   begin_request_leaf();
   if (services_.config.mode == audit::DurabilityMode::overlap) {
     tee_.set_gate([this] { return request_recorded(); });
@@ -27,7 +27,8 @@ net::awaitable<bool> Exchange::run() {
     if (!go_on) co_return co_await refuse_unrecorded();
   }
 
-  // 3. Has it been answered before, or is it being answered now? Then that answer is the canonical one.
+  // 3. Has it been answered before, or is it being answered now? Then that answer is the canonical
+  //    one.
   co_await consult_cache();
 
   // 4. Answer: from the record, or by asking. A client who has gone is not asked for any more.
@@ -57,8 +58,8 @@ net::awaitable<bool> Exchange::run() {
     outcome.error_message = "the stream ended without its terminal event or a reason to finish";
   }
 
-  // 7. Where no answer came, and nothing has been given out, the gateway says so itself. An answer that says
-  //    "error" is passed on as it is, and recorded as what it is.
+  // 7. Where no answer came, and nothing has been given out, the gateway says so itself. An answer
+  //    that says "error" is passed on as it is, and recorded as what it is.
   bool whole = outcome.status == EndStatus::complete || outcome.status == EndStatus::cache_hit;
   if (whole) {
     name_upstream_error(outcome);
@@ -120,7 +121,8 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
     co_return false;
   }
   if (!whole) {
-    // A cut answer never looks like a whole one: no final chunk, fewer bytes than promised, or a reset.
+    // A cut answer never looks like a whole one: no final chunk, fewer bytes than promised, or a
+    // reset.
     if (tee_.needs_reset()) client_->abort();
     co_return false;
   }
@@ -254,8 +256,8 @@ net::awaitable<bool> Exchange::request_recorded() {
 /// Finds the canonical answer, or becomes the one who makes it, or waits for the one who does.
 net::awaitable<void> Exchange::consult_cache() {
   if (!is_cacheable(services_.config.cache, head_, api_, facts_)) co_return;
-  // Callers of a remote server share answers only where the operator says so: the server's own check of a
-  // credential must not be passed by.
+  // Callers of a remote server share answers only where the operator says so: the server's own
+  // check of a credential must not be passed by.
   const bool shared = upstream_->local() || services_.config.cache.share_remote;
   const auto preimage =
       cache_preimage(head_, api_, body_, upstream_->identity(facts_.model), shared ? "" : subject_);

@@ -1,6 +1,7 @@
 #pragma once
-// One exchange: a request that was read, and everything that happens until its answer's last byte is out.
-// The policy is in one function, Exchange::run(); what it calls computes, and decides nothing.
+// One exchange: a request that was read, and everything that happens until its answer's last byte
+// is out. The policy is in one function, Exchange::run(); what it calls computes, and decides
+// nothing.
 
 #include "gateway/services.hpp"
 #include "gateway/tee.hpp"
@@ -23,8 +24,8 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Answers the request. True if the connection may serve another one; if false, the caller closes it
-  /// (where a cut had to be a reset, it is closed already).
+  /// Answers the request. True if the connection may serve another one; if false, the caller closes
+  /// it (where a cut had to be a reset, it is closed already).
   [[nodiscard]] net::awaitable<bool> run();
 
   /// Refuses a request that was not read to its end, or that nobody serves. As run().

@@ -1,6 +1,7 @@
 #pragma once
-// HTTP/1.1 messages (RFC 9112) as the gateway sees them: heads with the order and the case of their fields
-// kept, and incremental parsers for both directions. The grammar is Beast's; its headers stay in http.cpp.
+// HTTP/1.1 messages (RFC 9112) as the gateway sees them: heads with the order and the case of their
+// fields kept, and incremental parsers for both directions. The grammar is Beast's; its headers
+// stay in http.cpp.
 
 #include <cstdint>
 #include <memory>
@@ -64,8 +65,8 @@ enum class HttpFault {
   unsupported_coding,  ///< 501: a transfer coding other than chunked
 };
 
-/// Reads one request. Feed it from a contiguous buffer; what it leaves unconsumed must come again, with more
-/// behind it, or belongs to the next request.
+/// Reads one request. Feed it from a contiguous buffer; what it leaves unconsumed must come again,
+/// with more behind it, or belongs to the next request.
 class RequestParser {
  public:
   RequestParser(std::uint32_t header_bytes_max, std::uint64_t body_bytes_max);
@@ -91,7 +92,8 @@ class RequestParser {
 class ResponseReader {
  public:
   virtual ~ResponseReader() = default;
-  /// Not called for interim (1xx) heads. `length`: Content-Length. `to_eof`: the body ends with the connection.
+  /// Not called for interim (1xx) heads. `length`: Content-Length. `to_eof`: the body ends with the
+  /// connection.
   virtual void on_head(ResponseHead head, std::optional<std::uint64_t> length, bool to_eof) = 0;
   virtual void on_body(std::string_view bytes) = 0;
 };

@@ -10,7 +10,8 @@ namespace verbatim::gateway {
 
 namespace {
 
-/// A position in a JSON text. Every skip_ function leaves it behind what it skipped, or returns false.
+/// A position in a JSON text. Every skip_ function leaves it behind what it skipped, or returns
+/// false.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}

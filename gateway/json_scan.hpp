@@ -1,9 +1,9 @@
 #pragma once
-// Reading a few members of a JSON text in place, without building it: on the pass-through path a full parse
-// would cost more than all the rest of an exchange.
+// Reading a few members of a JSON text in place, without building it: on the pass-through path a
+// full parse would cost more than all the rest of an exchange.
 //
-// Spans are borrowed from the text. Every function checks the grammar of all it walks over (RFC 8259), with
-// a bound on nesting; it does not check for duplicate keys or for valid UTF-8.
+// Spans are borrowed from the text. Every function checks the grammar of all it walks over (RFC
+// 8259), with a bound on nesting; it does not check for duplicate keys or for valid UTF-8.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,8 @@ namespace verbatim::gateway {
 
 inline constexpr int kJsonScanDepthMax = 512;
 
-/// The value that begins at the first non-blank of `text`; empty if it is malformed. What follows it stays.
+/// The value that begins at the first non-blank of `text`; empty if it is malformed. What follows
+/// it stays.
 [[nodiscard]] std::string_view json_value_at(std::string_view text);
 
 /// True if the whole text is exactly one JSON value.
@@ -40,7 +41,8 @@ bool each_item(std::string_view array, const std::function<void(std::string_view
 /// The integer of a JSON number value without fraction or exponent, if it fits. Absent otherwise.
 [[nodiscard]] std::optional<std::int64_t> json_integer(std::string_view value);
 
-/// Appends `text` as a quoted JSON string. Bytes that are not UTF-8 are read as Latin-1, as HTTP once said.
+/// Appends `text` as a quoted JSON string. Bytes that are not UTF-8 are read as Latin-1, as HTTP
+/// once said.
 void append_json_string(std::string& out, std::string_view text);
 
 }  // namespace verbatim::gateway

@@ -1,6 +1,6 @@
 #pragma once
-// Two counts that end as leaves: rejections beyond the rate at which each has leaves of its own, and exchanges
-// that were answered while the log could not be written.
+// Two counts that end as leaves: rejections beyond the rate at which each has leaves of its own,
+// and exchanges that were answered while the log could not be written.
 
 #include "gateway/recorder.hpp"
 #include "schema/uuid.hpp"
@@ -20,7 +20,8 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   Ledger(Recorder& recorder, std::shared_ptr<Mailbox> mailbox, UuidGenerator& ids,
          const Clock& clock, double rejections_per_s, std::shared_ptr<spdlog::logger> out);
 
-  /// True if a rejection may have leaves of its own; else it is counted, and rejections_id() is its record.
+  /// True if a rejection may have leaves of its own; else it is counted, and rejections_id() is its
+  /// record.
   [[nodiscard]] bool admit_rejection();
   /// The record id that the coming `rejections` leaf will have.
   [[nodiscard]] std::string rejections_id() const { return rejections_id_.str(); }
@@ -32,8 +33,8 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   void count_gap(const std::string& reason);
   [[nodiscard]] std::uint64_t gap() const { return gap_; }
 
-  /// Writes what is due: at most one leaf of each kind at a time, at most one of each a second. Counts stay
-  /// until their leaf is durable.
+  /// Writes what is due: at most one leaf of each kind at a time, at most one of each a second.
+  /// Counts stay until their leaf is durable.
   void settle();
 
  private:

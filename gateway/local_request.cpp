@@ -186,7 +186,8 @@ void read_stream_options(Members& members, LocalQuestion& question) {
   if (inner.fault()) members.fail(*inner.fault());
 }
 
-/// Text of a message's content: a string, or parts of which each is text. Pictures and the like are refused.
+/// Text of a message's content: a string, or parts of which each is text. Pictures and the like are
+/// refused.
 Result<std::string> text_of_content(const Ordered& content) {
   if (content.is_null()) return std::string();
   if (content.is_string()) return content.get<std::string>();
@@ -226,7 +227,8 @@ std::string special_text(const Engine& engine, std::optional<TokenId> id) {
   return id ? engine.tokenizer()->token_text(*id) : std::string();
 }
 
-/// Renders the chat and encodes it. The template writes BOS itself where the model wants one, so none is added.
+/// Renders the chat and encodes it. The template writes BOS itself where the model wants one, so
+/// none is added.
 Result<std::vector<TokenId>> chat_prompt(const Engine& engine, Ordered messages,
                                          std::int64_t now_us) {
   const auto chat_template = engine.chat_template();

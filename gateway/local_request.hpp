@@ -1,6 +1,6 @@
 #pragma once
-// A request to a local model, understood: prompt ids and sampling, or the reason why not. What would change the
-// answer and is not supported is refused by name, never ignored.
+// A request to a local model, understood: prompt ids and sampling, or the reason why not. What
+// would change the answer and is not supported is refused by name, never ignored.
 
 #include "gateway/dialect.hpp"
 #include "local_engine/engine.hpp"
@@ -27,9 +27,9 @@ struct LocalQuestion {
   std::int64_t now_us = 0;        ///< what the chat template saw of the time
 };
 
-/// `api` is openai_chat, openai_completions or anthropic_messages. `now_us` is what the chat template may see of
-/// the time; `fresh_seed` is used if the request has none. `invalid_input` or `unsupported`: the message names
-/// the parameter.
+/// `api` is openai_chat, openai_completions or anthropic_messages. `now_us` is what the chat
+/// template may see of the time; `fresh_seed` is used if the request has none. `invalid_input` or
+/// `unsupported`: the message names the parameter.
 [[nodiscard]] Result<LocalQuestion> read_local_request(Api api, std::string_view body,
                                                        const local_engine::Engine& engine,
                                                        std::int64_t now_us,

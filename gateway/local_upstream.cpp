@@ -34,7 +34,8 @@ struct Happening {
   std::optional<Result<GenerationResult>> result;
 };
 
-/// The generations of one exchange. Shared with the engine's callbacks, which may come after it has ended.
+/// The generations of one exchange. Shared with the engine's callbacks, which may come after it has
+/// ended.
 class Run : public std::enable_shared_from_this<Run> {
  public:
   explicit Run(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}

@@ -1,6 +1,6 @@
 #pragma once
-// Counters of the gateway. Plain integers on its one thread: on the way of an exchange a count costs an
-// increment; Prometheus's own structures are made when somebody asks.
+// Counters of the gateway. Plain integers on its one thread: on the way of an exchange a count
+// costs an increment; Prometheus's own structures are made when somebody asks.
 
 #include "audit/log.hpp"
 #include "gateway/dialect.hpp"

@@ -1,5 +1,6 @@
 #pragma once
-// The few names of Asio that the gateway uses, and how work from other threads comes back to its one thread.
+// The few names of Asio that the gateway uses, and how work from other threads comes back to its
+// one thread.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
@@ -27,8 +28,8 @@ using tcp = net::ip::tcp;
 /// Peers' failures are values: `const auto [error, n] = co_await op(..., kTuple)`.
 inline constexpr auto kTuple = net::as_tuple(net::use_awaitable);
 
-/// Brings work from any thread to the gateway's thread, in order, with one wake-up for all that is waiting.
-/// Work that arrives after the io_context is gone is dropped with the object.
+/// Brings work from any thread to the gateway's thread, in order, with one wake-up for all that is
+/// waiting. Work that arrives after the io_context is gone is dropped with the object.
 class Mailbox : public std::enable_shared_from_this<Mailbox> {
  public:
   explicit Mailbox(net::io_context& io) : io_(io) {}
@@ -66,8 +67,9 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   bool closed_ = false;
 };
 
-/// A point where one coroutine waits until something on the same thread wakes it. Reusable: each wake() ends
-/// one wait(), whichever comes first. Hold it by shared_ptr where the waker may outlive the waiter.
+/// A point where one coroutine waits until something on the same thread wakes it. Reusable: each
+/// wake() ends one wait(), whichever comes first. Hold it by shared_ptr where the waker may outlive
+/// the waiter.
 class Signal {
  public:
   [[nodiscard]] net::awaitable<void> wait() {

@@ -29,7 +29,8 @@ class Recorder {
   [[nodiscard]] virtual Result<Digest> cache_key(std::string_view tenant, Bytes preimage) = 0;
   [[nodiscard]] virtual std::string subject_handle(std::string_view credential) = 0;
   [[nodiscard]] virtual std::optional<Uuid> canonical_output(const Digest& key) const = 0;
-  /// The exchange with this record id. Errors as LogReader's; `not_found` also if it has no response yet.
+  /// The exchange with this record id. Errors as LogReader's; `not_found` also if it has no
+  /// response yet.
   [[nodiscard]] virtual Result<StoredAnswer> answer_of(const Uuid& record) = 0;
   [[nodiscard]] virtual audit::Log::Stats stats() const = 0;
 };

@@ -13,7 +13,8 @@ namespace {
 
 using ConnectionPtr = std::shared_ptr<UpstreamConnection>;
 
-/// True if a server that closed an idle connection explains the error: it cannot have seen the request.
+/// True if a server that closed an idle connection explains the error: it cannot have seen the
+/// request.
 bool is_stale(const error_code& error) {
   return error == net::error::eof || error == net::error::connection_reset ||
          error == net::error::broken_pipe || error == net::error::not_connected ||
@@ -81,8 +82,8 @@ class RemoteUpstream final : public Upstream {
   }
 
  private:
-  /// The request's head as the upstream gets it: Host rewritten in its place, hop-by-hop fields gone, and
-  /// the length of the body that was read.
+  /// The request's head as the upstream gets it: Host rewritten in its place, hop-by-hop fields
+  /// gone, and the length of the body that was read.
   [[nodiscard]] std::string request_head(const Ask& question) const {
     Fields fields = question.head.fields;
     strip_hop_by_hop(fields);
@@ -106,8 +107,8 @@ class RemoteUpstream final : public Upstream {
     return out.append("\r\n");
   }
 
-  /// One attempt on one connection. `*stale` is set if the server had closed it before it could have read
-  /// the request.
+  /// One attempt on one connection. `*stale` is set if the server had closed it before it could
+  /// have read the request.
   [[nodiscard]] net::awaitable<Outcome> ask_on(ConnectionPtr connection, const std::string& head,
                                                const Ask& question, AnswerSink& sink, bool* stale) {
     question.cancellation.on_cancel([connection] { connection->close(); });
@@ -118,8 +119,8 @@ class RemoteUpstream final : public Upstream {
         !question.cancellation.cancelled()) {
       *stale = true;
     } else {
-      // A server may answer, and close, before it has read all; so the answer is read even after a failed
-      // write.
+      // A server may answer, and close, before it has read all; so the answer is read even after a
+      // failed write.
       outcome = co_await read_answer(connection, question, sink, write_error, stale);
     }
     question.cancellation.on_cancel(nullptr);

@@ -1,6 +1,6 @@
 #pragma once
-// A remote server: the request as it came, the answer as it comes. RFC 9112; TLS with the server's name and
-// certificate checked.
+// A remote server: the request as it came, the answer as it comes. RFC 9112; TLS with the server's
+// name and certificate checked.
 
 #include "gateway/config.hpp"
 #include "gateway/deadline.hpp"

@@ -16,7 +16,8 @@ constexpr std::size_t kFactsMax = 48;
 constexpr std::size_t kChoicesMax = 256;
 constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
 
-/// Response headers worth a member of their own in the leaf; all headers are in the contents anyway.
+/// Response headers worth a member of their own in the leaf; all headers are in the contents
+/// anyway.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kHeaders = {{
     {"x-request-id", "request_id"},
     {"request-id", "request_id"},
@@ -72,7 +73,8 @@ void ResponseFacts::read_object(std::string_view object) {
     if (key == "usage") read_usage(value, "");
     if (key == "choices") read_choices(value);
     if (key == "error" && value != "null") error_event_ = true;
-    // Anthropic: the message inside message_start, the delta of message_delta. Responses: the response.
+    // Anthropic: the message inside message_start, the delta of message_delta. Responses: the
+    // response.
     if (key == "message" || key == "response") read_object(value);
     if (key == "delta" && api_ == Api::anthropic_messages) read_object(value);
     if (key == "stop_reason") {

@@ -1,5 +1,6 @@
 #pragma once
-// What an answer says of itself: read from a side copy, after the bytes have gone on. Absent is absent, never 0.
+// What an answer says of itself: read from a side copy, after the bytes have gone on. Absent is
+// absent, never 0.
 
 #include "gateway/dialect.hpp"
 #include "gateway/http.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// Which upstream answers a request: the local model of that name, else the upstream of the request's dialect,
-// else the first given.
+// Which upstream answers a request: the local model of that name, else the upstream of the
+// request's dialect, else the first given.
 
 #include "gateway/dialect.hpp"
 #include "gateway/upstream.hpp"
@@ -24,8 +24,9 @@ class Router {
 
   /// Null when nothing serves the request: an unknown model, and no remote upstream.
   ///
-  /// The list of models is answered from the local ones where there are any: a remote's list would be
-  /// another's words, and the two cannot be joined without rewriting them. A single model is looked up by name.
+  /// The list of models is answered from the local ones where there are any: a remote's list would
+  /// be another's words, and the two cannot be joined without rewriting them. A single model is
+  /// looked up by name.
   [[nodiscard]] Upstream* choose(const RequestHead& head, Api api, const RequestFacts& facts) const;
 
   [[nodiscard]] const std::vector<Remote>& remotes() const { return remotes_; }

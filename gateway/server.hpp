@@ -24,10 +24,10 @@ struct LocalModel {
 
 class Server {
  public:
-  /// Appends the `environment`, `config` and `model` leaves and opens the listeners; connections wait until
-  /// run(). `clock` and `recorder` must outlive the server; the log behind `recorder` must not be destroyed
-  /// before run() has returned.
-  /// Errors: `invalid_input` (a CA file), `unavailable` (an address is in use or not ours), or the log's.
+  /// Appends the `environment`, `config` and `model` leaves and opens the listeners; connections
+  /// wait until run(). `clock` and `recorder` must outlive the server; the log behind `recorder`
+  /// must not be destroyed before run() has returned. Errors: `invalid_input` (a CA file),
+  /// `unavailable` (an address is in use or not ours), or the log's.
   [[nodiscard]] static Result<std::unique_ptr<Server>> start(GatewayConfig config,
                                                              const Clock& clock, Recorder& recorder,
                                                              std::vector<LocalModel> models);

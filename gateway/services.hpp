@@ -1,5 +1,6 @@
 #pragma once
-// What exchanges share: made by the server, borrowed by every exchange. All on the gateway's thread.
+// What exchanges share: made by the server, borrowed by every exchange. All on the gateway's
+// thread.
 
 #include "gateway/cache.hpp"
 #include "gateway/config.hpp"

@@ -44,7 +44,8 @@ struct ReadRequest {
   std::int64_t arrived_us = 0;
 };
 
-/// A head must come whole within its time, however slowly its bytes come; a body only must not stall.
+/// A head must come whole within its time, however slowly its bytes come; a body only must not
+/// stall.
 std::chrono::milliseconds time_left(const RequestParser& parser, const ReadRequest& read,
                                     const Services& services) {
   const Timeouts& timeouts = services.config.timeouts;
@@ -110,7 +111,8 @@ net::awaitable<void> serve(std::shared_ptr<ClientConnection> client, Services& s
       keep_alive = co_await exchange.run();
       continue;
     }
-    // Malformed, too large or too slow: refused and recorded. Where the next request would begin is unknown.
+    // Malformed, too large or too slow: refused and recorded. Where the next request would begin is
+    // unknown.
     const Refusal refusal = read.end == ReadRequest::End::late
                                 ? Refusal{408, "request_timeout", "the request took too long"}
                                 : refusal_of(parser.fault());

@@ -8,8 +8,8 @@ namespace verbatim::gateway {
 
 namespace {
 
-/// Lines that begin a terminal event. Only these decide: `data` that merely looks like the end is not one
-/// for any client.
+/// Lines that begin a terminal event. Only these decide: `data` that merely looks like the end is
+/// not one for any client.
 constexpr std::array<std::string_view, 10> kTerminalLines = {
     "data: [DONE]",
     "data:[DONE]",

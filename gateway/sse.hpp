@@ -1,6 +1,6 @@
 #pragma once
-// Server-sent events (HTML Living Standard, section 9.2): where events begin and end in the bytes of a
-// stream, and which bytes must be held back because they begin the stream's terminal event.
+// Server-sent events (HTML Living Standard, section 9.2): where events begin and end in the bytes
+// of a stream, and which bytes must be held back because they begin the stream's terminal event.
 
 #include <cstdint>
 #include <optional>
@@ -25,12 +25,12 @@ class SseScanner {
   /// Events that ended since the last take. Blank lines and lone comments are no events.
   [[nodiscard]] std::vector<EventSpan> take_events();
 
-  /// Bytes from here on must not be given out yet: they begin a terminal event, or a line that may still
-  /// become one. Everything before may go.
+  /// Bytes from here on must not be given out yet: they begin a terminal event, or a line that may
+  /// still become one. Everything before may go.
   [[nodiscard]] std::size_t free_until() const;
 
-  /// The terminal event has been read whole. Any event counts that the dialects use for it: `[DONE]`,
-  /// message_stop, response.completed, response.incomplete, response.failed.
+  /// The terminal event has been read whole. Any event counts that the dialects use for it:
+  /// `[DONE]`, message_stop, response.completed, response.incomplete, response.failed.
   [[nodiscard]] bool terminal_seen() const { return terminal_ended_; }
 
  private:

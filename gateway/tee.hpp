@@ -1,9 +1,9 @@
 #pragma once
-// An answer on its way to the client: given out as it comes, kept for the record, and its end held back until
-// the record is durable.
+// An answer on its way to the client: given out as it comes, kept for the record, and its end held
+// back until the record is durable.
 //
-// What is held back is the stream's terminal event where the protocol has one; else the last piece of the
-// body, and at least the final chunk, or the head if there is nothing else.
+// What is held back is the stream's terminal event where the protocol has one; else the last piece
+// of the body, and at least the final chunk, or the head if there is nothing else.
 
 #include "gateway/client_connection.hpp"
 #include "gateway/config.hpp"
@@ -67,7 +67,8 @@ class Tee final : public AnswerSink {
   [[nodiscard]] std::optional<std::int64_t> first_byte_us() const { return first_byte_us_; }
   /// JSON array of [offset, microseconds] of the events: content `response.events`.
   [[nodiscard]] std::string events_json() const;
-  /// The body for the record; afterwards only finish() may be called. `all`: also what finish() will send.
+  /// The body for the record; afterwards only finish() may be called. `all`: also what finish()
+  /// will send.
   [[nodiscard]] std::string take_body(bool all);
 
   /// Sends what was held back, and the end. False if the client has gone.

@@ -31,8 +31,8 @@ enum class EndStatus {
 /// What is given an answer, piece by piece. on_head() first, then any number of on_body().
 class AnswerSink : public ResponseReader {
  public:
-  /// Gives out what may go. `last`: the answer is whole, so its end is kept back until it is recorded. False
-  /// when the client has gone: stop asking.
+  /// Gives out what may go. `last`: the answer is whole, so its end is kept back until it is
+  /// recorded. False when the client has gone: stop asking.
   [[nodiscard]] virtual net::awaitable<bool> flush(bool last) = 0;
   /// The stream's terminal event has been seen: little can follow.
   [[nodiscard]] virtual bool terminal_seen() const = 0;
@@ -67,7 +67,8 @@ struct Ask {
   Cancellation& cancellation;
 };
 
-/// How asking ended. If no head was given to the sink, the gateway answers with `http_status` itself.
+/// How asking ended. If no head was given to the sink, the gateway answers with `http_status`
+/// itself.
 struct Outcome {
   EndStatus status = EndStatus::complete;
   int http_status = 502;

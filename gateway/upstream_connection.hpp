@@ -18,8 +18,8 @@
 
 namespace verbatim::gateway {
 
-/// On the gateway's thread. An operation that outlives its deadline, or that close() interrupts, ends with
-/// operation_aborted.
+/// On the gateway's thread. An operation that outlives its deadline, or that close() interrupts,
+/// ends with operation_aborted.
 class UpstreamConnection {
  public:
   UpstreamConnection(net::io_context& io, Deadlines& deadlines);

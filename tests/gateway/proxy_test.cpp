@@ -14,7 +14,8 @@ constexpr const char* kCompletion =
     R"({"id":"cmpl-1","object":"chat.completion","model":"m-1","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}})";
 
 TEST_F(Proxy, PassesRequestAndAnswerByteForByte) {
-  // Odd spacing, an escape, a number beyond 2^53 and an unknown member: all must arrive as they are.
+  // Odd spacing, an escape, a number beyond 2^53 and an unknown member: all must arrive as they
+  // are.
   const std::string question =
       "{ \"model\":\"m-1\",\n\"seed\": 9007199254740993, \"x\":\"\\u00e9\",\"messages\":[ ] }";
   std::string seen_head, seen_body;

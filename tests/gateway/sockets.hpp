@@ -44,8 +44,8 @@ class Wire {
     return true;
   }
 
-  /// Reads until the text has been seen, and returns everything up to and with it; what follows is kept. At the
-  /// end of the connection, or after the timeout, returns what there is.
+  /// Reads until the text has been seen, and returns everything up to and with it; what follows is
+  /// kept. At the end of the connection, or after the timeout, returns what there is.
   std::string read_until(std::string_view text, int timeout_ms = 5000) {
     for (;;) {
       const std::size_t at = kept_.find(text);
@@ -109,7 +109,8 @@ class Wire {
   bool ended_ = false, reset_ = false;
 };
 
-/// A whole HTTP message as it came: head with the blank line, and body by Content-Length or chunks (as framed).
+/// A whole HTTP message as it came: head with the blank line, and body by Content-Length or chunks
+/// (as framed).
 struct Message {
   std::string head, body;
 };
@@ -135,7 +136,8 @@ inline Message read_message(Wire& wire) {
   return message;
 }
 
-/// A server that answers as a test says: `serve` is called for every connection, on a thread of its own.
+/// A server that answers as a test says: `serve` is called for every connection, on a thread of its
+/// own.
 class MockUpstream {
  public:
   using Serve = std::function<void(Wire&)>;

@@ -17,8 +17,8 @@
 namespace verbatim::local_engine {
 namespace {
 
-/// What the engine's thread works on. Shared with the thread, so that an engine whose last owner is one of its own
-/// callbacks can go while the thread winds down.
+/// What the engine's thread works on. Shared with the thread, so that an engine whose last owner is
+/// one of its own callbacks can go while the thread winds down.
 struct Core {
   std::unique_ptr<Model> model;
   std::unique_ptr<Scheduler> scheduler;
@@ -53,7 +53,8 @@ void Core::end_refused_and_cancelled() {
   for (const auto& job : cancelled) job->finish(FinishReason::cancelled);
 }
 
-/// In order of arrival: a request that must wait for memory holds up those behind it, so none starves.
+/// In order of arrival: a request that must wait for memory holds up those behind it, so none
+/// starves.
 void Core::admit_waiting() {
   for (;;) {
     std::shared_ptr<Job> job;

@@ -1,6 +1,6 @@
 #pragma once
-// The local engine: loads a model, and generates or scores token sequences so that every bit of the result is a
-// function of the request and the weights alone (numerics profile f32-k256/1).
+// The local engine: loads a model, and generates or scores token sequences so that every bit of the
+// result is a function of the request and the weights alone (numerics profile f32-k256/1).
 
 #include "local_engine/chat_template.hpp"
 #include "local_engine/fingerprint.hpp"
@@ -81,17 +81,21 @@ class Engine {
   [[nodiscard]] static Result<std::shared_ptr<Engine>> load(const std::filesystem::path& path,
                                                             const EngineOptions& options);
 
-  /// `on_token` and `done` run on the engine's thread, in order; `done` exactly once. Errors reach `done`:
-  /// `invalid_input` (empty prompt, id out of range, longer than the context), `unavailable` (queue full),
-  /// `out_of_range` (NaN or infinity in a logit).
-  /// TokenInfo.text seen by on_token is already held back so that no stop sequence is ever given out.
+  /// `on_token` and `done` run on the engine's thread, in order; `done` exactly once. Errors reach
+  /// `done`: `invalid_input` (empty prompt, id out of range, longer than the context),
+  /// `unavailable` (queue full, shutting down), `out_of_range` (NaN or infinity in a logit).
+  /// TokenInfo.text seen by on_token is already held back so that no stop sequence is ever given
+  /// out; the pieces add up to GenerationResult::text. Callbacks must not throw, nor wait for
+  /// another request of this engine.
   virtual std::shared_ptr<Generation> generate(
       GenerationRequest request, std::function<void(const TokenInfo&)> on_token,
       std::function<void(Result<GenerationResult>)> done) = 0;
   [[nodiscard]] Result<GenerationResult> generate_and_wait(GenerationRequest request);
 
-  /// Teacher-forced: one prefill over prompt and output. `request.tokens_max`, stop and ignore_eos do not matter.
-  /// tokens[i] is about output_ids[i]; logits_digest as generate() would have made it.
+  /// Teacher-forced: one prefill over prompt and output. `request.tokens_max`, stop and ignore_eos
+  /// do not matter. tokens[i] is about output_ids[i]; logits_digest as generate() would have made
+  /// it. Recomputes the whole prefix: a replay never reads keys and values that a generation left
+  /// in the prefix cache. Blocks; not from a callback.
   [[nodiscard]] virtual Result<GenerationResult> score(const GenerationRequest& request,
                                                        const std::vector<TokenId>& output_ids) = 0;
 

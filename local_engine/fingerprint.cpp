@@ -30,7 +30,8 @@ Result<void> check_name(const std::string& name, const fs::path& where) {
   return {};
 }
 
-/// A link is followed only to a regular file of the same model: whoever copies the folder must get what was hashed.
+/// A link is followed only to a regular file of the same model: whoever copies the folder must get
+/// what was hashed.
 Result<void> check_link(const fs::path& link, const fs::path& root) {
   std::error_code error;
   const fs::path target = fs::canonical(link, error);

@@ -30,8 +30,8 @@ struct Fingerprint {
   Digest chat_template_sha256;  ///< zero when the model has none
 };
 
-/// Hashes every file. `not_found`, `invalid_input` (a symlink out of the folder, a name with a newline, an empty
-/// folder), `storage_failed`.
+/// Hashes every file. `not_found`, `invalid_input` (a symlink out of the folder, a name with a
+/// newline, an empty folder), `storage_failed`.
 [[nodiscard]] Result<Fingerprint> fingerprint(const std::filesystem::path& path);
 
 }  // namespace verbatim::local_engine

@@ -36,8 +36,9 @@ struct RowOutcome {
   TokenInfo info;
 };
 
-/// A sequence of known ids (the prompt; when scoring, the output too), how far it has been fed to the model, and what
-/// came out. All members but `cancelled` belong to the engine's thread once the job is submitted.
+/// A sequence of known ids (the prompt; when scoring, the output too), how far it has been fed to
+/// the model, and what came out. All members but `cancelled` belong to the engine's thread once the
+/// job is submitted.
 class Job {
  public:
   using OnToken = std::function<void(const TokenInfo&)>;
@@ -47,8 +48,8 @@ class Job {
   Job(const JobContext& context, GenerationRequest request,
       std::optional<std::vector<TokenId>> forced, OnToken on_token, Done done);
 
-  /// `invalid_input`: empty prompt, id out of range, longer than the context, a sampling parameter or stop sequence that
-  /// makes no sense.
+  /// `invalid_input`: empty prompt, id out of range, longer than the context, a sampling parameter
+  /// or stop sequence that makes no sense.
   [[nodiscard]] Result<void> validate() const;
 
   [[nodiscard]] bool scoring() const { return scoring_; }
@@ -66,7 +67,8 @@ class Job {
   /// The first `positions` are in the cache already.
   void skip(std::size_t positions);
 
-  /// Digest, choice and log-probabilities of output `index`. Const: several rows of one job may be evaluated at once.
+  /// Digest, choice and log-probabilities of output `index`. Const: several rows of one job may be
+  /// evaluated at once.
   [[nodiscard]] RowOutcome evaluate(kernels::Backend backend, std::span<const float> logits,
                                     std::size_t index) const;
   /// Takes the next output's row; calls on_token. True when the job has reached its end.

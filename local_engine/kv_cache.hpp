@@ -13,8 +13,8 @@
 
 namespace verbatim::local_engine {
 
-/// Keys and values of 256 consecutive positions in all layers: (layers, k then v, kv_page_floats). A block that a
-/// sequence has filled is never written again, so that others may read it.
+/// Keys and values of 256 consecutive positions in all layers: (layers, k then v, kv_page_floats).
+/// A block that a sequence has filled is never written again, so that others may read it.
 class KvBlock {
  public:
   KvBlock(std::size_t layers, std::size_t page_floats);
@@ -49,17 +49,19 @@ class SequenceKv {
   std::vector<std::vector<kernels::KvPage>> pages_;  // (layers, blocks)
 };
 
-/// Full blocks by the token ids of their whole prefix: a tree in which each edge is 256 ids, compared as ids and not by
-/// a hash, so that a hit is never another text's. One thread. The least recently used leaf goes first.
+/// Full blocks by the token ids of their whole prefix: a tree in which each edge is 256 ids,
+/// compared as ids and not by a hash, so that a hit is never another text's. One thread. The least
+/// recently used leaf goes first.
 class PrefixCache {
  public:
   /// The blocks of the longest known prefix of `ids`, in order; at most `blocks_max`.
   [[nodiscard]] std::vector<std::shared_ptr<KvBlock>> find(std::span<const TokenId> ids,
                                                            std::size_t blocks_max);
-  /// Enters block `index` of `ids`, whose predecessors should be known; does nothing when one is not, or when the
-  /// block is known already.
+  /// Enters block `index` of `ids`, whose predecessors should be known; does nothing when one is
+  /// not, or when the block is known already.
   void insert(std::span<const TokenId> ids, std::size_t index, std::shared_ptr<KvBlock> block);
-  /// Drops the least recently used block that no sequence holds and no other block follows. False when there is none.
+  /// Drops the least recently used block that no sequence holds and no other block follows. False
+  /// when there is none.
   bool evict_one();
   [[nodiscard]] std::size_t blocks() const { return blocks_; }
   /// Blocks that only the cache holds.

@@ -10,8 +10,8 @@
 
 namespace verbatim::local_engine {
 
-/// Text that might be the beginning of a stop sequence is held back until it is known not to be one, so nothing that
-/// push() or finish() gives out is ever taken back.
+/// Text that might be the beginning of a stop sequence is held back until it is known not to be
+/// one, so nothing that push() or finish() gives out is ever taken back.
 class OutputText {
  public:
   /// Without a tokenizer all text is empty. Stop sequences are not empty.

@@ -30,8 +30,8 @@ Result<void> Scheduler::admit(const std::shared_ptr<Job>& job) {
   if (blocks_reserved_ + wanted > blocks_max_)
     return Error{Errc::unavailable, "the KV cache is full", "", ""};
 
-  // What the job will read from the cache is held before anything is evicted. Scoring is evidence: it recomputes its
-  // whole prefix rather than trust what the generation left behind.
+  // What the job will read from the cache is held before anything is evicted. Scoring is evidence:
+  // it recomputes its whole prefix rather than trust what the generation left behind.
   std::vector<std::shared_ptr<KvBlock>> known;
   if (options_.prefix_cache && !job->scoring())
     known = prefixes_.find(job->ids(), (job->ids().size() - 1) / kernels::kBlock);
@@ -118,7 +118,8 @@ void Scheduler::step() {
 }
 
 void Scheduler::deliver(const std::vector<Planned>& planned, const std::vector<ForwardRow>& rows) {
-  // 1. Which rows chose or scored a token: job, output index, and whether the arithmetic stayed in range.
+  // 1. Which rows chose or scored a token: job, output index, and whether the arithmetic stayed in
+  // range.
   struct Wanted {
     Job* job;
     std::size_t index;

@@ -17,14 +17,15 @@ class Scheduler {
  public:
   Scheduler(Model& model, const EngineOptions& options);
 
-  /// Takes a valid job if memory for all positions it can reach may be reserved, evicting cached prefixes as needed.
-  /// Reserving all of it at once means that a running job never waits for another. `unavailable`: not now, try when
-  /// another job has ended; `invalid_input`: never, it is larger than the bound.
+  /// Takes a valid job if memory for all positions it can reach may be reserved, evicting cached
+  /// prefixes as needed. Reserving all of it at once means that a running job never waits for
+  /// another. `unavailable`: not now, try when another job has ended; `invalid_input`: never, it is
+  /// larger than the bound.
   [[nodiscard]] Result<void> admit(const std::shared_ptr<Job>& job);
   [[nodiscard]] bool idle() const { return running_.empty(); }
 
-  /// One pass: a row of every decoding job, then prompt chunks, up to batch_rows_max; then the outcomes. Jobs that end or
-  /// were cancelled are finished and gone afterwards.
+  /// One pass: a row of every decoding job, then prompt chunks, up to batch_rows_max; then the
+  /// outcomes. Jobs that end or were cancelled are finished and gone afterwards.
   void step();
   /// Ends every job with this error.
   void abort(const Error& error);

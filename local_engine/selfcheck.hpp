@@ -28,11 +28,13 @@ struct SelfcheckReport {
   double seconds = 0;
 };
 
-/// Random prompts, greedy and seeded, until `seconds` have passed and at least one round is done. A fixed seed: the same
-/// time finds the same things. Errors as Engine::load(); a difference is a finding, not an error.
+/// Random prompts, greedy and seeded, until `seconds` have passed and at least one round is done. A
+/// fixed seed: the same time finds the same things. Errors as Engine::load(); a difference is a
+/// finding, not an error.
 [[nodiscard]] Result<SelfcheckReport> selfcheck(const std::filesystem::path& path, double seconds);
 
-/// The same with engines made by `make`, one for each of these backends. For tests that hand in a wrong engine.
+/// The same with engines made by `make`, one for each of these backends. For tests that hand in a
+/// wrong engine.
 using EngineFactory = std::function<Result<std::shared_ptr<Engine>>(const EngineOptions&)>;
 [[nodiscard]] Result<SelfcheckReport> selfcheck(const EngineFactory& make,
                                                 const std::vector<std::string>& backends,

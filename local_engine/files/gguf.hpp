@@ -1,10 +1,14 @@
 #pragma once
-// The tensors of a GGUF file (version 2 or 3), behind the key-values that text/gguf_metadata.hpp reads.
+// The tensors of a GGUF file (version 2 or 3), behind the key-values that text/gguf_metadata.hpp
+// reads.
 //
-//   ... key-values | tensor info: string name, u32 n_dims, u64 dims (innermost first), u32 type, u64 offset from the
-//   start of the data | padding to general.alignment (default 32) | data
+//   ... key-values
+//   | tensor info: string name, u32 n_dims, u64 dims (innermost first), u32 type,
+//                  u64 offset from the start of the data
+//   | padding to general.alignment (default 32) | data
 //
-// Everything in a file is hostile: each count and length is bounded by the bytes that are left before it is used.
+// Everything in a file is hostile: each count and length is bounded by the bytes that are left
+// before it is used.
 
 #include "local_engine/files/tensor.hpp"
 #include "local_engine/text/gguf_metadata.hpp"
@@ -19,9 +23,10 @@ struct GgufFile {
   TensorSet tensors;  ///< shapes are turned: outermost dimension first
 };
 
-/// `not_found`, `storage_failed`, `invalid_input` (malformed: what and where), `unsupported` (version 1, big-endian,
-/// one part of a split model, a tensor type this build has never heard of), `newer_version`. Quantised tensors are
-/// read as DType::other and refused by whoever wants to compute with them.
+/// `not_found`, `storage_failed`, `invalid_input` (malformed: what and where), `unsupported`
+/// (version 1, big-endian, one part of a split model, a tensor type this build has never heard of),
+/// `newer_version`. Quantised tensors are read as DType::other and refused by whoever wants to
+/// compute with them.
 [[nodiscard]] Result<GgufFile> read_gguf(const std::filesystem::path& path);
 
 /// True if the file starts with "GGUF". False when it cannot be read.

@@ -10,9 +10,9 @@
 
 namespace verbatim::local_engine {
 
-/// The bytes of a regular file, unmapped when the last owner goes. Private and read-only; another process that
-/// shortens the file while it is mapped ends this one with SIGBUS, as with every program that maps model files.
-/// Reading is safe from any thread.
+/// The bytes of a regular file, unmapped when the last owner goes. Private and read-only; another
+/// process that shortens the file while it is mapped ends this one with SIGBUS, as with every
+/// program that maps model files. Reading is safe from any thread.
 class MappedFile {
  public:
   /// `not_found`, `invalid_input` (not a regular file), `storage_failed`.

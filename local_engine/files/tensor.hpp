@@ -14,11 +14,12 @@
 
 namespace verbatim::local_engine {
 
-/// Element types that the engine computes with. `other`: a type known by name only, and refused on use.
+/// Element types that the engine computes with. `other`: a type known by name only, and refused on
+/// use.
 enum class DType { f32, f16, bf16, other };
 
-/// Row-major, outermost dimension first, little-endian. The data is borrowed from the mapped file and has no
-/// alignment.
+/// Row-major, outermost dimension first, little-endian. The data is borrowed from the mapped file
+/// and has no alignment.
 struct Tensor {
   std::string name;
   DType dtype = DType::other;

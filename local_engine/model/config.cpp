@@ -8,7 +8,8 @@
 namespace verbatim::local_engine {
 namespace {
 
-// Bounds of sanity, so that no product of sizes can overflow and a hostile file cannot ask for absurd memory.
+// Bounds of sanity, so that no product of sizes can overflow and a hostile file cannot ask for
+// absurd memory.
 constexpr std::size_t kWidthMax = 1u << 20;
 constexpr std::size_t kLayersMax = 1024;
 constexpr std::size_t kVocabMax = 1u << 24;

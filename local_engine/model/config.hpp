@@ -13,8 +13,9 @@
 
 namespace verbatim::local_engine {
 
-/// How positions become angles (numerics.md section 3). Kinds whose table depends on the length reached so far
-/// (dynamic NTK, longrope) are refused: they break decode == prefill. YaRN is refused too, for now.
+/// How positions become angles (numerics.md section 3). Kinds whose table depends on the length
+/// reached so far (dynamic NTK, longrope) are refused: they break decode == prefill. YaRN is
+/// refused too, for now.
 enum class RopeKind { plain, linear, llama3, factors };
 
 struct RopeConfig {
@@ -35,7 +36,8 @@ struct MoeConfig {
   bool renormalize = true;  ///< softmax over the chosen, else entries of the softmax over all
 };
 
-/// Everything that decides the computation but the weights. All sizes are at least 1 and bounded, and fit each other.
+/// Everything that decides the computation but the weights. All sizes are at least 1 and bounded,
+/// and fit each other.
 struct ModelConfig {
   std::string architecture;  ///< "LlamaForCausalLM"; a GGUF's "llama"
   std::string dtype;         ///< as config.json says; "" when it does not
@@ -56,8 +58,9 @@ struct ModelConfig {
   std::vector<TokenId> eos_ids;
 };
 
-/// From a Hugging Face config.json. `invalid_input` names the key; `unsupported` names the architecture, activation,
-/// rope kind, quantisation or layer type that this build does not compute.
+/// From a Hugging Face config.json. `invalid_input` names the key; `unsupported` names the
+/// architecture, activation, rope kind, quantisation or layer type that this build does not
+/// compute.
 [[nodiscard]] Result<ModelConfig> config_from_json(const Json& json);
 
 /// What no key of a GGUF says, but its tensors do.

@@ -59,7 +59,8 @@ void Model::mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, f
     routings.push_back(finite ? route(row, config_.moe) : Routing{});
   }
 
-  // Each expert computes the rows that chose it, together; a row's own result does not depend on the others.
+  // Each expert computes the rows that chose it, together; a row's own result does not depend on
+  // the others.
   std::vector<float> branches(rows * config_.moe.experts_per_token * width);  // (R, rank, hidden)
   std::vector<float> gathered, results;
   for (std::size_t expert = 0; expert < count; ++expert) {

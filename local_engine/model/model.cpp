@@ -46,7 +46,8 @@ Model::Model(ModelConfig config, kernels::Backend backend, int threads)
   attention_.heads = config_.heads;
   attention_.kv_heads = config_.kv_heads;
   attention_.head_dim = config_.head_dim;
-  // head_dim^-0.5 in f64: a square root and a division are correctly rounded everywhere, pow is not.
+  // head_dim^-0.5 in f64: a square root and a division are correctly rounded everywhere, pow is
+  // not.
   attention_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
 }
 
@@ -142,7 +143,8 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
                          {rows.size(), heads, head_dim, kernels::RopePairing::half_split,
                           positions_.data(), qkv_.data() + offset, width});
 
-  // Every key and value of the pass is stored before any query reads: rows of one sequence see those before them.
+  // Every key and value of the pass is stored before any query reads: rows of one sequence see
+  // those before them.
   attended_.resize(rows.size() * q_width);
   std::vector<kernels::AttentionRow> queries(rows.size());
   kernels::AttentionShape shape = attention_;
@@ -179,7 +181,8 @@ void Model::feed_forward(const FeedForward& weights, const float* x, std::size_t
 }
 
 void Model::forward(std::span<ForwardRow> rows) {
-  // 1. Positions, and a table that reaches them. It cannot fail: each position is below context_max, which was checked.
+  // 1. Positions, and a table that reaches them. It cannot fail: each position is below
+  // context_max, which was checked.
   positions_.clear();
   std::size_t reach = 0;
   for (const auto& row : rows) {

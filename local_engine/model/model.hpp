@@ -16,8 +16,8 @@
 
 namespace verbatim::local_engine {
 
-/// One token at one position of one sequence. Rows of a sequence come in rising positions, and all before them have
-/// been computed, in this pass or an earlier one.
+/// One token at one position of one sequence. Rows of a sequence come in rising positions, and all
+/// before them have been computed, in this pass or an earlier one.
 struct ForwardRow {
   TokenId token = 0;
   std::size_t position = 0;
@@ -26,9 +26,9 @@ struct ForwardRow {
   bool range = false;  ///< out: the arithmetic left the profile; this row's result is none
 };
 
-/// Numerics: profile f32-k256/1. The logits of a row depend on the weights and on the tokens of its own sequence up to
-/// its position; not on the other rows, their number, threads, backend, or how the sequence was cut into passes.
-/// One thread at a time.
+/// Numerics: profile f32-k256/1. The logits of a row depend on the weights and on the tokens of its
+/// own sequence up to its position; not on the other rows, their number, threads, backend, or how
+/// the sequence was cut into passes. One thread at a time.
 class Model {
  public:
   /// Copies the weights into the kernels' form. Errors as read_config() and load_weights().
@@ -41,9 +41,11 @@ class Model {
   [[nodiscard]] std::size_t kv_block_bytes() const;
   [[nodiscard]] std::shared_ptr<KvBlock> new_kv_block() const;
 
-  /// Computes all rows, stores their keys and values, and keeps the last hidden state of those that want logits.
+  /// Computes all rows, stores their keys and values, and keeps the last hidden state of those that
+  /// want logits.
   void forward(std::span<ForwardRow> rows);
-  /// Logits of rows `first` to `first + count` of those that wanted them, in order: out is (count, vocab).
+  /// Logits of rows `first` to `first + count` of those that wanted them, in order: out is (count,
+  /// vocab).
   void logits(std::size_t first, std::size_t count, float* out);
 
  private:

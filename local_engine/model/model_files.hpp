@@ -1,5 +1,6 @@
 #pragma once
-// A model as it lies on disk: its tensors and the small files beside them, opened once and read by everyone.
+// A model as it lies on disk: its tensors and the small files beside them, opened once and read by
+// everyone.
 
 #include "local_engine/files/tensor.hpp"
 #include "local_engine/text/gguf_metadata.hpp"
@@ -23,12 +24,13 @@ struct ModelFiles {
   bool has_tokenizer = false;        ///< tokenizer.json, or a vocabulary in the .gguf
 };
 
-/// Opens a Hugging Face folder or a .gguf file. Says nothing yet of whether the architecture can be computed.
-/// `not_found`, `invalid_input` (malformed: the message names the file), `unsupported`, `storage_failed`.
+/// Opens a Hugging Face folder or a .gguf file. Says nothing yet of whether the architecture can be
+/// computed. `not_found`, `invalid_input` (malformed: the message names the file), `unsupported`,
+/// `storage_failed`.
 [[nodiscard]] Result<ModelFiles> open_model(const std::filesystem::path& path);
 
-/// The chat template of a folder: chat_template.jinja, else `chat_template` of tokenizer_config.json (of several the one
-/// named "default"); "" when there is none.
+/// The chat template of a folder: chat_template.jinja, else `chat_template` of
+/// tokenizer_config.json (of several the one named "default"); "" when there is none.
 [[nodiscard]] Result<std::string> read_chat_template(const std::filesystem::path& folder);
 
 }  // namespace verbatim::local_engine

@@ -29,7 +29,8 @@ kernels::Dtype kernel_dtype(DType dtype) {
   return dtype == DType::f16 ? kernels::Dtype::f16 : kernels::Dtype::f32;
 }
 
-/// A matrix on its way to the kernels: borrowed from the file, or own bytes when they had to be changed.
+/// A matrix on its way to the kernels: borrowed from the file, or own bytes when they had to be
+/// changed.
 struct Matrix {
   std::uint64_t rows = 0, cols = 0;
   DType dtype = DType::f32;
@@ -129,8 +130,8 @@ class Source {
   std::set<std::string, std::less<>> used_;
 };
 
-/// llama-architecture GGUFs hold the rows of each head of q and k interleaved: row 2i + s of a head is row
-/// s * head_dim / 2 + i of Hugging Face's.
+/// llama-architecture GGUFs hold the rows of each head of q and k interleaved: row 2i + s of a head
+/// is row s * head_dim / 2 + i of Hugging Face's.
 void unpermute(Matrix& weights, std::size_t heads, std::size_t head_dim) {
   const std::size_t row_bytes = weights.cols * dtype_bytes(weights.dtype);
   ByteVector ordered(weights.data.size());

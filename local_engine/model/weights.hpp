@@ -39,13 +39,15 @@ struct ModelWeights {
   kernels::PackedWeights lm_head;  ///< (vocab, hidden); empty when tied
 };
 
-/// The shape of an opened model, eos_ids included. Errors as config_from_json() and config_from_gguf(), naming the file.
+/// The shape of an opened model, eos_ids included. Errors as config_from_json() and
+/// config_from_gguf(), naming the file.
 [[nodiscard]] Result<ModelConfig> read_config(const ModelFiles& files);
 
-/// Copies every tensor that `config` calls for out of `files`, which may be closed afterwards. A GGUF's permuted q and k
-/// rows are put back in the order of Hugging Face, so that both files give the same bits.
-/// `invalid_input`: a tensor is missing, has another shape, or is not part of the architecture; `unsupported`: a
-/// quantised element type, by name. A tied model's own lm_head.weight is not used: the configuration decides.
+/// Copies every tensor that `config` calls for out of `files`, which may be closed afterwards. A
+/// GGUF's permuted q and k rows are put back in the order of Hugging Face, so that both files give
+/// the same bits. `invalid_input`: a tensor is missing, has another shape, or is not part of the
+/// architecture; `unsupported`: a quantised element type, by name. A tied model's own
+/// lm_head.weight is not used: the configuration decides.
 [[nodiscard]] Result<ModelWeights> load_weights(const ModelFiles& files, const ModelConfig& config,
                                                 kernels::ThreadPool* pool);
 

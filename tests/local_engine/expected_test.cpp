@@ -1,5 +1,5 @@
-// Against references made by others: log-probabilities from f64 and from a plain f32 program, GGUF and safetensors of the
-// same trained weights, and the text that the tokenizer makes of the answer.
+// Against references made by others: log-probabilities from f64 and from a plain f32 program, GGUF
+// and safetensors of the same trained weights, and the text that the tokenizer makes of the answer.
 
 #include "local_engine/fingerprint.hpp"
 #include "tests/local_engine/engine_fixture.hpp"
@@ -116,7 +116,8 @@ TEST(ExpectedTest, HalfPrecisionGgufsRunAndQuantisedOnesAreRefusedByName) {
   const auto quantised = Engine::load(folder / "stories260K-Q4_K_M.gguf", {});
   ASSERT_FALSE(quantised);
   EXPECT_EQ(quantised.error().code, Errc::unsupported);
-  EXPECT_NE(quantised.error().what.find("is of type Q5_0"), std::string::npos) << quantised.error().message();
+  EXPECT_NE(quantised.error().what.find("is of type Q5_0"), std::string::npos)
+      << quantised.error().message();
 }
 
 TEST(ExpectedTest, OtherArchitecturesAreRefusedByName) {

@@ -1,4 +1,5 @@
-// Model files are hostile: every way of being malformed is refused with one message that names the file.
+// Model files are hostile: every way of being malformed is refused with one message that names the
+// file.
 
 #include "local_engine/files/gguf.hpp"
 #include "local_engine/files/safetensors.hpp"
@@ -51,8 +52,8 @@ TEST(SafetensorsTest, EveryMalformedFileIsRefused) {
     return R"({"a":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" +
            offsets + "}}";
   };
-  const std::string two =
-      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":)";
+  const std::string two = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                          R"("b":{"dtype":"F32","shape":[1],"data_offsets":)";
   const std::vector<Case> cases{
       {"empty", "", kBad, "not safetensors: 0 bytes"},
       {"half a length", "1234", kBad, "not safetensors: 4 bytes"},
@@ -124,11 +125,9 @@ TEST(SafetensorsTest, EveryTruncationOfAGoodFileIsRefused) {
 
 TEST(SafetensorsTest, ATensorWithoutElementsTakesNoRoom) {
   const auto file = test::fresh_dir() / "model.safetensors";
-  write_bytes(
-      file,
-      with_header(
-          R"({"e":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]},"x":{"dtype":"I64","shape":[],"data_offsets":[0,8]}})",
-          8));
+  write_bytes(file, with_header(R"({"e":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]},)"
+                                R"("x":{"dtype":"I64","shape":[],"data_offsets":[0,8]}})",
+                                8));
   TensorSet set;
   ASSERT_TRUE(read_safetensors(file, set));
   EXPECT_EQ(set.tensors.at("e").elements, 0u);

@@ -1,4 +1,5 @@
-// The identity of a model: the same for the same weights wherever they lie, another for any other weights.
+// The identity of a model: the same for the same weights wherever they lie, another for any other
+// weights.
 
 #include "local_engine/fingerprint.hpp"
 

@@ -1,4 +1,5 @@
-// Mutated model files: whatever they hold, reading them ends with a model or an error, under the sanitizers too.
+// Mutated model files: whatever they hold, reading them ends with a model or an error, under the
+// sanitizers too.
 
 #include "local_engine/files/gguf.hpp"
 #include "local_engine/files/safetensors.hpp"
@@ -25,8 +26,8 @@ TinyModel smallest() {
   return model;
 }
 
-/// One to four changes: bytes, runs, cuts, insertions and integers at the bounds, mostly in the first `head` bytes,
-/// where the structure is.
+/// One to four changes: bytes, runs, cuts, insertions and integers at the bounds, mostly in the
+/// first `head` bytes, where the structure is.
 std::string mutated(std::string bytes, std::size_t head, TinyRandom& random) {
   static constexpr std::uint64_t kExtremes[] = {
       0, 1, 0x7f, 0xff, 0x7fffffff, 0xffffffff, 1ull << 32, 1ull << 63, ~0ull};

@@ -1,4 +1,5 @@
-// The golden results of profile f32-k256/1, made by an independent scalar implementation: bit for bit.
+// The golden results of profile f32-k256/1, made by an independent scalar implementation: bit for
+// bit.
 
 #include "kernels/backend.hpp"
 #include "local_engine/engine.hpp"

@@ -53,7 +53,8 @@ class InvarianceTest : public testing::TestWithParam<Named> {
     folder_ = test::fresh_dir();
     test::write_tiny_model(folder_, GetParam().model);
   }
-  /// Prompts around the block's edge, greedy and seeded, with penalties, filters and top log-probabilities.
+  /// Prompts around the block's edge, greedy and seeded, with penalties, filters and top
+  /// log-probabilities.
   std::vector<GenerationRequest> requests() const {
     TinyRandom random(7);
     const auto vocab = GetParam().model.vocab;

@@ -1,5 +1,6 @@
 #pragma once
-// Bytes of GGUF files and safetensors shards, for tests that write them well and for tests that break them.
+// Bytes of GGUF files and safetensors shards, for tests that write them well and for tests that
+// break them.
 
 #include "tests/support/tiny_model.hpp"
 

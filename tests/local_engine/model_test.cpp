@@ -1,4 +1,5 @@
-// The forward pass against an independent one in f64, for every variant that a configuration can ask for.
+// The forward pass against an independent one in f64, for every variant that a configuration can
+// ask for.
 
 #include "local_engine/model/model.hpp"
 
@@ -87,9 +88,10 @@ TEST_P(ModelTest, LogitsAreThoseOfTheF64ReferenceUpToRounding) {
   std::vector<float> logits(ids.size() * vocab);
   model->logits(0, ids.size(), logits.data());
 
-  // A chain of K products of size s has an error near sqrt(K) s u with u = 2^-24; logits here are of size 1 to 4 and K is at
-  // most 530. The profile rounds inverse frequencies to f32, so an angle at position 290 is off by up to 290 u = 2e-5.
-  // Together 1e-5 to 2e-5 is typical; 1e-4 says that something is wrong.
+  // A chain of K products of size s has an error near sqrt(K) s u with u = 2^-24; logits here are
+  // of size 1 to 4 and K is at most 530. The profile rounds inverse frequencies to f32, so an angle
+  // at position 290 is off by up to 290 u = 2e-5. Together 1e-5 to 2e-5 is typical; 1e-4 says that
+  // something is wrong.
   double worst = 0;
   for (std::size_t p = 0; p < ids.size(); ++p) {
     EXPECT_FALSE(rows[p].range);

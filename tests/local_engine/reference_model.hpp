@@ -1,5 +1,6 @@
 #pragma once
-// A forward pass in f64, written from the papers and for nothing but clarity: the yardstick of the f32 engine's error.
+// A forward pass in f64, written from the papers and for nothing but clarity: the yardstick of the
+// f32 engine's error.
 
 #include "tests/support/tiny_model.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Small random models, written to disk: what the engine's tests run on when there is no shared data.
+// Small random models, written to disk: what the engine's tests run on when there is no shared
+// data.
 //
 // The same specification always gives the same bytes, on every machine.
 
@@ -60,8 +61,9 @@ class TinyRandom {
   std::uint64_t state_;
 };
 
-/// bf16 and f16 by cutting low bits, f16 only in its normal range: enough for numbers near 1, and exact afterwards.
-/// The mask is chosen, not the result: g++ 12 drops the masking from `c ? bit_cast<float>(bits & mask) : value`.
+/// bf16 and f16 by cutting low bits, f16 only in its normal range: enough for numbers near 1, and
+/// exact afterwards. The mask is chosen, not the result: g++ 12 drops the masking from `c ?
+/// bit_cast<float>(bits & mask) : value`.
 inline float round_to(const std::string& dtype, float value) {
   std::uint32_t mask = 0xffffffffu;
   if (dtype == "BF16") mask = 0xffff0000u;
@@ -89,7 +91,8 @@ inline void append_value(std::string& out, const std::string& dtype, float value
 inline TinyTensors tiny_tensors(const TinyModel& model) {
   TinyTensors all;
   TinyRandom random(model.seed);
-  // Matrices get values of about 1.5 / sqrt(columns), so that activations neither vanish nor explode.
+  // Matrices get values of about 1.5 / sqrt(columns), so that activations neither vanish nor
+  // explode.
   const auto add = [&](const std::string& name, std::vector<std::uint64_t> shape, float center) {
     TinyTensor tensor{std::move(shape), {}};
     std::uint64_t count = 1;
@@ -193,8 +196,8 @@ inline void write_bytes(const std::filesystem::path& file, std::string_view byte
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// A byte-level tokenizer.json of `vocab` ids without merges: 0 <unk>, 1 <s>, 2 </s>, then printable ASCII from '!'.
-/// Ids beyond are named "<n>".
+/// A byte-level tokenizer.json of `vocab` ids without merges: 0 <unk>, 1 <s>, 2 </s>, then
+/// printable ASCII from '!'. Ids beyond are named "<n>".
 inline std::string tiny_tokenizer(std::size_t vocab) {
   Json names = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
   for (std::size_t id = 3; id < vocab; ++id) {

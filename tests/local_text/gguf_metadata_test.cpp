@@ -140,7 +140,7 @@ TEST(GgufMetadata, SurvivesMutatedFiles) {
   std::mt19937 random(20260101);
   for (int round = 0; round < 20000; ++round) {
     std::string copy = file;
-    for (unsigned n = random() % 4 + 1; n > 0; --n) {
+    for (std::size_t n = random() % 4 + 1; n > 0; --n) {
       copy[random() % copy.size()] = static_cast<char>(random());
     }
     if (random() % 4 == 0) copy.resize(random() % copy.size());

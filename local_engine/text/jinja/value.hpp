@@ -18,7 +18,7 @@ namespace verbatim::local_engine::jinja {
 /// Counts the work and the memory of one rendering, and ends it with a Fault when it is too much.
 class Meter {
  public:
-  static constexpr std::uint64_t kStepsMax = 20'000'000;
+  static constexpr std::uint64_t kStepsMax = 5'000'000;
   static constexpr std::uint64_t kLiveBytesMax = 256ull << 20;
   static constexpr std::uint64_t kBytesMax = 4ull << 30;  ///< made in all, freed or not
 

@@ -6,6 +6,7 @@
 #include "local_engine/selfcheck.hpp"
 #include "schema/clock.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -157,6 +158,23 @@ int run_generate(const Context& context, const GenerateFlags& flags) {
   return kDone;
 }
 
+/// A line a token: what was given, and what the engine thinks of it.
+void print_scores(const GenerationResult& result) {
+  const auto cell = [](std::string text, std::size_t width) {
+    text.resize(std::max(width, text.size() + 1), ' ');
+    return text;
+  };
+  const auto number = [](float value) { return OrderedJson(shortest(value)).dump(); };
+  std::cout << "token   logprob      deficit      margin       chosen    text\n";
+  for (const auto& token : result.tokens) {
+    std::cout << cell(std::to_string(token.id), 8) << cell(number(token.logprob), 13)
+              << cell(number(token.deficit), 13) << cell(number(token.margin), 13)
+              << cell(token.chosen ? "yes" : "no: " + std::to_string(token.best), 10)
+              << OrderedJson(token.text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace)
+              << '\n';
+  }
+}
+
 int run_score(const Context& context, const GenerateFlags& flags) {
   const auto engine = load_engine(flags.engine);
   if (!engine) return fail(engine.error());
@@ -166,6 +184,7 @@ int run_score(const Context& context, const GenerateFlags& flags) {
   if (!output) return fail(output.error());
   const auto result = (*engine)->score(*request, *output);
   if (!result) return fail(result.error());
+  if (!context.json) print_scores(*result);
   print_result(context, **engine, *request, *result);
   return kDone;
 }
@@ -442,7 +461,7 @@ void add_generation_options(CLI::App& command, GenerateFlags& flags) {
                      "JSON file of chat messages, rendered by the model's template");
   command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
   command.add_option("--temperature", flags.temperature, "0 is greedy")->capture_default_str();
-  command.add_option("--seed", flags.seed, "u64");
+  command.add_option("--seed", flags.seed, "u64; 0 unless given");
   command.add_option("--top-k", flags.top_k, "0: off");
   command.add_option("--top-p", flags.top_p, "1: off");
   command.add_option("--min-p", flags.min_p, "0: off");
@@ -454,8 +473,7 @@ void add_generation_options(CLI::App& command, GenerateFlags& flags) {
 void add_engine(CLI::App& app, Context& context) {
   CLI::App* engine = app.add_subcommand("engine", "the local engine by itself");
   engine->require_subcommand(1);
-  engine->footer(
-      "Example:\n  verbatim engine generate --prompt \"Once upon a time\" --max-tokens 32");
+  engine->footer("Example:\n  verbatim engine generate --prompt \"A Merkle tree\" --max-tokens 32");
 
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* generate = engine->add_subcommand(
@@ -467,16 +485,14 @@ void add_engine(CLI::App& app, Context& context) {
   generate->add_option("--neighbours", flags->neighbours,
                        "so many other random requests in the same batches");
   add_common(*generate, context,
-             "verbatim engine generate --model ./model --prompt \"Hello\" --max-tokens 32 --json");
+             "verbatim engine generate --prompt \"The log\" --max-tokens 32 --json");
   generate->callback([&context, flags] { context.exit_code = run_generate(context, *flags); });
 
   CLI::App* score = engine->add_subcommand(
       "score", "teacher-forced: what the engine thinks of given output tokens");
   add_generation_options(*score, *flags);
   score->add_option("--output-ids", flags->output_ids, "token ids with commas")->required();
-  add_common(
-      *score, context,
-      "verbatim engine score --model ./model --prompt-ids 1,403 --output-ids 407,261 --json");
+  add_common(*score, context, "verbatim engine score --prompt-ids 300,301 --output-ids 302,303");
   score->callback([&context, flags] { context.exit_code = run_score(context, *flags); });
 
   auto text = std::make_shared<TokenizeFlags>();
@@ -487,7 +503,7 @@ void add_engine(CLI::App& app, Context& context) {
   tokenize->add_flag("--no-parse-special", text->no_parse_special,
                      "names of special tokens are plain text");
   tokenize->add_flag("--jsonl", text->jsonl, "one {\"text\":...} a line");
-  add_common(*tokenize, context, "echo -n Hello | verbatim engine tokenize --model ./model");
+  add_common(*tokenize, context, "echo -n Hello | verbatim engine tokenize");
   tokenize->callback([&context, text] { context.exit_code = run_tokenize(*text); });
 
   CLI::App* detokenize = engine->add_subcommand("detokenize", "token ids on stdin to text");
@@ -495,13 +511,13 @@ void add_engine(CLI::App& app, Context& context) {
                          "folder, tokenizer.json or .gguf; default: the demo model");
   detokenize->add_flag("--skip-special", text->skip_special, "leave special tokens out");
   detokenize->add_flag("--jsonl", text->jsonl, "one {\"ids\":[...]} a line");
-  add_common(*detokenize, context, "echo 1,403,407 | verbatim engine detokenize --model ./model");
+  add_common(*detokenize, context, "echo 259,260,261 | verbatim engine detokenize");
   detokenize->callback([&context, text] { context.exit_code = run_detokenize(*text); });
 
   auto render_flags = std::make_shared<RenderFlags>();
   CLI::App* render = engine->add_subcommand("render", "a chat template over messages, exactly");
   render->add_option("--model", render_flags->model, "whose template");
-  render->add_option("--template", render_flags->template_file, "a template by itself");
+  render->add_option("--template", render_flags->template_file, "a file with a template by itself");
   render->add_option("--messages", render_flags->messages, "JSON file");
   render->add_option("--tools", render_flags->tools, "JSON file");
   render->add_flag("--add-generation-prompt", render_flags->add_generation_prompt);
@@ -518,14 +534,14 @@ void add_engine(CLI::App& app, Context& context) {
       engine->add_subcommand("selfcheck", "batch invariance, decode == prefill, backends agree");
   check_flags->add(*selfcheck);
   selfcheck->add_option("--seconds", *seconds, "time to spend")->capture_default_str();
-  add_common(*selfcheck, context, "verbatim engine selfcheck --model ./model --seconds 30");
+  add_common(*selfcheck, context, "verbatim engine selfcheck --seconds 30");
   selfcheck->callback([&context, check_flags, seconds] {
     context.exit_code = run_selfcheck(context, *check_flags, *seconds);
   });
 
   CLI::App* bench = engine->add_subcommand("bench", "tokens a second: prefill, decode, score");
   check_flags->add(*bench);
-  add_common(*bench, context, "verbatim engine bench --model ./model --json");
+  add_common(*bench, context, "verbatim engine bench --json");
   bench->callback(
       [&context, check_flags] { context.exit_code = run_bench(context, *check_flags); });
 }

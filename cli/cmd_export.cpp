@@ -40,7 +40,10 @@ Result<audit::ExportOptions> options_of(const ExportFlags& flags) {
   options.filter.model = flags.model;
   options.filter.status = flags.status;
   options.filter.limit = flags.limit;
-  options.filter.exchanges_only = false;
+  options.filter.newest_first = flags.limit > 0;
+  // Without a selection everything is disclosed, the configuration and the verdicts' statements too.
+  options.filter.exchanges_only = !flags.since.empty() || !flags.until.empty() ||
+                                  !flags.model.empty() || !flags.status.empty() || flags.limit > 0;
   options.fields = flags.fields;
   if (flags.contents == "all") {
     options.contents = audit::ContentChoice::all;
@@ -52,7 +55,11 @@ Result<audit::ExportOptions> options_of(const ExportFlags& flags) {
     return Error{Errc::invalid_input, "unknown choice '" + flags.contents + "'", "--contents",
                  "use all, none or selected"};
   }
-  if (!flags.fields.empty()) options.contents = audit::ContentChoice::selected;
+  if (!flags.fields.empty() && flags.contents != "selected") {
+    return Error{Errc::invalid_input, "--disclose goes with --contents selected",
+                 "--contents " + flags.contents,
+                 "say --contents selected, or leave --disclose out"};
+  }
   if (options.contents == audit::ContentChoice::selected && flags.fields.empty()) {
     return Error{Errc::invalid_input, "no field is selected", "--contents selected",
                  "name them: --disclose request.body"};
@@ -79,8 +86,7 @@ Result<void> record_export(const Context& context, const ExportFlags& flags) {
 
 int run_export(const Context& context, const ExportFlags& flags) {
   if (!flags.format.empty()) {
-    return fail(Error{Errc::unsupported, "'--format " + flags.format + "' is not in this version",
-                      std::string("verbatim ") + VERBATIM_VERSION, "leave it out"});
+    return not_in_this_version("export --format " + flags.format);
   }
   const auto options = options_of(flags);
   if (!options) return fail(options.error());

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <thread>
 
 namespace verbatim::cli {
@@ -75,6 +76,35 @@ Result<gateway::GatewayConfig> effective_config(const Context& context, const Ga
     config.models.push_back({"demo", *demo});
   }
   return config;
+}
+
+/// What a start would find wrong, found without starting: names given twice, files that are not there.
+Result<void> check_config(const gateway::GatewayConfig& config) {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const auto& upstream : config.upstreams) {
+    if (!names.insert(upstream.name).second) {
+      return Error{Errc::invalid_input, "two upstreams have the same name", upstream.name,
+                   "the record could not tell them apart"};
+    }
+    if (!upstream.ca_file.empty() && !std::filesystem::exists(upstream.ca_file, ignored)) {
+      return Error{Errc::not_found, "no such CA file", upstream.ca_file.string(),
+                   "check ca_file of upstream " + upstream.name};
+    }
+  }
+  names.clear();
+  for (const auto& model : config.models) {
+    if (!names.insert(model.name).second) {
+      return Error{Errc::invalid_input, "two models have the same name", model.name,
+                   "give each its own"};
+    }
+    if (!std::filesystem::exists(model.path, ignored)) {
+      return Error{Errc::not_found, "no such model", model.path.string(),
+                   "check the path of model " + model.name + "; it is relative to " +
+                       std::filesystem::current_path(ignored).string()};
+    }
+  }
+  return {};
 }
 
 /// SIGTERM and SIGINT drain; a second one ends at once. Blocks both in every thread made after it, and waits
@@ -150,6 +180,8 @@ void announce(const Context& context, const gateway::Server& server, bool admin)
 int run_gateway(const Context& context, const GatewayFlags& flags) {
   const auto config = effective_config(context, flags);
   if (!config) return fail(config.error());
+  const auto checked = check_config(*config);
+  if (!checked) return fail(checked.error());
   if (flags.check) {
     std::cout << gateway::describe_config(*config) << '\n';
     return kDone;

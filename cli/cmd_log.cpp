@@ -3,6 +3,7 @@
 #include "audit/reader.hpp"
 #include "cli/command.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <memory>
@@ -32,6 +33,7 @@ Result<audit::RecordFilter> filter_of(const ListFlags& flags) {
   filter.model = flags.model;
   filter.status = flags.status;
   filter.limit = flags.limit;
+  filter.newest_first = flags.limit > 0;  // the newest are kept; printed oldest first all the same
   filter.exchanges_only = !flags.all_types;
   return filter;
 }
@@ -61,8 +63,9 @@ void print_row(const audit::RecordSummary& record) {
             << padded(record.status.empty() ? (record.type == "request" ? "open" : record.type)
                                             : record.status,
                       18)
-            << padded(record.cache.empty() ? "-" : record.cache, 6) << padded(record.model, 16)
-            << record.route << '\n';
+            << padded(record.cache.empty() ? "-" : record.cache, 6)
+            << padded(record.model.empty() ? "-" : record.model, 16)
+            << (record.route.empty() ? "-" : record.route) << '\n';
 }
 
 int run_list(const Context& context, const ListFlags& flags) {
@@ -70,8 +73,9 @@ int run_list(const Context& context, const ListFlags& flags) {
   if (!filter) return fail(filter.error());
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
-  const auto records = (*reader)->list(*filter);
+  auto records = (*reader)->list(*filter);
   if (!records) return fail(records.error());
+  if (filter->newest_first) std::reverse(records->begin(), records->end());
   if (context.json) {
     OrderedJson rows = OrderedJson::array();
     for (const auto& record : *records) rows.push_back(json_of(record));
@@ -213,6 +217,19 @@ int run_checkpoint(const Context& context) {
   return kDone;
 }
 
+int run_keys_list(const Context& context) {
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return fail(reader.error());
+  if (context.json) {
+    print_json({{"keys", OrderedJson::array({{{"vkey", (*reader)->vkey()},
+                                              {"origin", (*reader)->origin()},
+                                              {"use", "checkpoints and statements"}}})}});
+  } else {
+    std::cout << (*reader)->vkey() << '\n';
+  }
+  return kDone;
+}
+
 int run_receipt(const Context& context, const std::string& id) {
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
@@ -265,6 +282,17 @@ void add_log(CLI::App& app, Context& context) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "the newest signed checkpoint");
   add_common(*checkpoint, context, "verbatim checkpoint > kept-by-the-auditor.txt");
   checkpoint->callback([&context] { context.exit_code = run_checkpoint(context); });
+
+  CLI::App* keys = app.add_subcommand("keys", "the log's keys");
+  keys->require_subcommand(1);
+  keys->footer("Example:\n  verbatim keys list");
+  CLI::App* keys_list =
+      keys->add_subcommand("list", "the public key (vkey) that auditors pin with --key");
+  add_common(*keys_list, context, "verbatim keys list > log.vkey");
+  keys_list->callback([&context] { context.exit_code = run_keys_list(context); });
+  CLI::App* rotate = keys->add_subcommand("rotate", "a new signing key (not in this version)");
+  rotate->allow_extras();
+  rotate->callback([&context] { context.exit_code = not_in_this_version("keys rotate"); });
 
   auto receipt_id = std::make_shared<std::string>();
   CLI::App* receipt =

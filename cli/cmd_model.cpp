@@ -77,9 +77,7 @@ void add_model(CLI::App& app, Context& context) {
     CLI::App* planned = model->add_subcommand(name, "OpenSSF Model Signing (not in this version)");
     planned->allow_extras();
     planned->callback([&context, name] {
-      context.exit_code = fail(Error{
-          Errc::unsupported, std::string("'model ") + name + "' is not in this version",
-          std::string("verbatim ") + VERBATIM_VERSION, "docs/roadmap.md says what comes when"});
+      context.exit_code = not_in_this_version(std::string("model ") + name);
     });
   }
 }

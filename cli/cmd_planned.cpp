@@ -13,7 +13,6 @@ struct Planned {
 
 constexpr std::array kPlanned = {
     Planned{"witness", "cosign checkpoints of other logs, or ask witnesses for cosignatures"},
-    Planned{"keys", "list and rotate signing keys"},
     Planned{"erase", "erase contents of a record or a subject, keeping every proof"},
     Planned{"hold", "legal holds that block erasure"},
     Planned{"prune", "drop a prefix of the log by the retention policy"},
@@ -29,11 +28,8 @@ void add_planned(CLI::App& app, Context& context) {
         app.add_subcommand(planned.name, std::string(planned.what) + " (not in this version)");
     command->allow_extras();
     command->prefix_command();
-    command->callback([&context, name = planned.name] {
-      context.exit_code = fail(Error{
-          Errc::unsupported, std::string("'") + name + "' is not in this version",
-          std::string("verbatim ") + VERBATIM_VERSION, "docs/roadmap.md says what comes when"});
-    });
+    command->callback(
+        [&context, name = planned.name] { context.exit_code = not_in_this_version(name); });
   }
 }
 

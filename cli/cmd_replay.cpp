@@ -3,6 +3,7 @@
 #include "audit/reader.hpp"
 #include "cli/command.hpp"
 #include "cli/model_places.hpp"
+#include "kernels/backend.hpp"
 #include "replay/replayer.hpp"
 #include "replay/selection.hpp"
 #include "replay/statement.hpp"
@@ -33,7 +34,7 @@ constexpr std::array kKinds = {VerdictKind::bitwise,        VerdictKind::token_e
                                VerdictKind::within_margin,  VerdictKind::diverged,
                                VerdictKind::not_replayable, VerdictKind::erased};
 
-/// Where models may be: --engine first, then what the gateway last served from this folder, then the demo model.
+/// Where models may be: what --engine says; else what the gateway last served from this folder, and the demo model.
 Result<std::vector<replay::ModelPlace>> places_of(const Context& context,
                                                   const ReplayFlags& flags) {
   std::vector<replay::ModelPlace> places;
@@ -47,6 +48,7 @@ Result<std::vector<replay::ModelPlace>> places_of(const Context& context,
     }
     places.push_back({pair->first, pair->second});
   }
+  if (!places.empty()) return places;  // who names models means these, and no others
   for (replay::ModelPlace& place : read_model_places(context.data))
     places.push_back(std::move(place));
   if (const auto demo = demo_model_path()) places.push_back({"demo", *demo});
@@ -99,12 +101,25 @@ int report(const Context& context, const std::vector<Verdict>& verdicts) {
     print_json({{"summary", summary_json(counts)}, {"records", std::move(records)}});
   } else {
     for (const Verdict& verdict : verdicts) print_verdict(verdict);
-    std::cout << verdicts.size() << " records:";
+    std::cout << verdicts.size() << " records";
     for (const auto& [kind, count] : counts)
       std::cout << ' ' << count << ' ' << replay::verdict_name(kind);
     std::cout << '\n';
   }
   return counts.contains(VerdictKind::diverged) ? kBadFinding : kDone;
+}
+
+/// An engine that cannot be had here is a mistake in the command, not a verdict on anybody's record.
+Result<void> check_engine(const EngineFlags& flags) {
+  if (flags.backend != "auto") {
+    const auto backend = kernels::parse_backend(flags.backend);
+    if (!backend) return backend.error();
+    if (!kernels::supported(*backend)) {
+      return Error{Errc::unsupported, "this machine cannot run the backend " + flags.backend,
+                   "--backend", "use auto"};
+    }
+  }
+  return {};
 }
 
 int run_replay(const Context& context, const ReplayFlags& flags) {
@@ -116,6 +131,8 @@ int run_replay(const Context& context, const ReplayFlags& flags) {
   if (flags.method != "score" && flags.method != "decode") {
     return usage("unknown method '" + flags.method + "'", "use score or decode");
   }
+  const auto usable = check_engine(flags.engine);
+  if (!usable) return fail(usable.error());
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
   const auto ids = replay::select(**reader, selection);
@@ -172,8 +189,7 @@ void add_replay(CLI::App& app, Context& context) {
   add_common(*command, context, "verbatim replay --all --json");
   command->callback([&context, flags, command] {
     if (command->count("--report") != 0) {
-      context.exit_code = fail(Error{Errc::unsupported, "'--report' is not in this version",
-                                     std::string("verbatim ") + VERBATIM_VERSION, "use --json"});
+      context.exit_code = not_in_this_version("replay --report");
       return;
     }
     context.exit_code = run_replay(context, *flags);

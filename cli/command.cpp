@@ -58,6 +58,12 @@ int usage(const std::string& what, const std::string& advice) {
   return fail(Error{Errc::invalid_input, what, "", advice});
 }
 
+int not_in_this_version(const std::string& what) {
+  return fail(Error{Errc::unsupported, "'" + what + "' is not in this version",
+                    std::string("verbatim ") + VERBATIM_VERSION,
+                    "docs/roadmap.md says what stands in for it"});
+}
+
 void print_json(const OrderedJson& value) {
   std::cout << value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
   std::cout.flush();

@@ -39,6 +39,9 @@ int fail(const Error& error);
 /// The same for a mistake in the command line.
 int usage(const std::string& what, const std::string& advice);
 
+/// For what the contract has and this version has not.
+int not_in_this_version(const std::string& what);
+
 /// One JSON value on a line on stdout. Floats print as the shortest decimal that reads back.
 void print_json(const OrderedJson& value);
 

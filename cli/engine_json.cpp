@@ -65,6 +65,12 @@ OrderedJson result_json(const local_engine::Engine& engine,
   json["token_ids"] = std::move(ids);
   json["finish_reason"] = finish_name(result.finish);
   json["logits_digest"] = result.logits_digest.hex();
+  json["weights_sha256"] = engine.fingerprint().weights_sha256.hex();
+  json["sampling"] = {{"temperature", request.sampling.temperature},
+                      {"seed", std::to_string(request.sampling.seed)},
+                      {"top_k", request.sampling.top_k},
+                      {"top_p", request.sampling.top_p},
+                      {"min_p", request.sampling.min_p}};
   json["numerics_profile"] = engine.profile();
   json["backend"] = engine.backend();
   json["tokens"] = std::move(tokens);

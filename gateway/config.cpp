@@ -169,17 +169,41 @@ std::string describe_config(const GatewayConfig& config) {
   for (const ModelConfig& model : config.models) {
     out["models"].push_back({{"name", model.name}, {"path", model.path.filename().string()}});
   }
+  out["admin"] = config.admin_enabled ? config.admin.str() : "off";
+  out["admin_token"] = !config.admin_token.empty();  // whether, never which
   out["cache"] = {{"greedy", config.cache.greedy},
                   {"seeded", config.cache.seeded},
                   {"always", config.cache.always},
                   {"share_remote", config.cache.share_remote},
+                  {"body_bytes_max", config.cache.body_bytes_max},
                   {"ttl_s", config.cache.ttl.count()}};
-  out["limits"] = {{"header_bytes_max", config.limits.header_bytes_max},
-                   {"body_bytes_max", config.limits.body_bytes_max},
-                   {"response_bytes_max", config.limits.response_bytes_max}};
-  out["timeouts"] = {{"first_byte_ms", config.timeouts.first_byte.count()},
-                     {"idle_ms", config.timeouts.idle.count()}};
-  out["engine"] = {{"backend", config.engine.backend}, {"profile", config.engine.profile}};
+  const Limits& limits = config.limits;
+  out["limits"] = {{"header_bytes_max", limits.header_bytes_max},
+                   {"body_bytes_max", limits.body_bytes_max},
+                   {"response_bytes_max", limits.response_bytes_max},
+                   {"decoded_bytes_max", limits.decoded_bytes_max},
+                   {"connections_max", limits.connections_max},
+                   {"idle_upstream_max", limits.idle_upstream_max},
+                   {"rejections_per_s", ecmascript_number(limits.rejections_per_s)}};
+  const Timeouts& timeouts = config.timeouts;
+  out["timeouts"] = {{"client_head_ms", timeouts.client_head.count()},
+                     {"client_body_ms", timeouts.client_body.count()},
+                     {"client_write_ms", timeouts.client_write.count()},
+                     {"connect_ms", timeouts.connect.count()},
+                     {"first_byte_ms", timeouts.first_byte.count()},
+                     {"idle_ms", timeouts.idle.count()},
+                     {"upstream_keep_alive_ms", timeouts.upstream_keep_alive.count()},
+                     {"trailing_ms", timeouts.trailing.count()},
+                     {"drain_ms", timeouts.drain.count()}};
+  const local_engine::EngineOptions& engine = config.engine;
+  out["engine"] = {{"backend", engine.backend},
+                   {"profile", engine.profile},
+                   {"threads", engine.threads},
+                   {"batch_rows_max", engine.batch_rows_max},
+                   {"prefill_chunk", engine.prefill_chunk},
+                   {"kv_bytes_max", engine.kv_bytes_max},
+                   {"queue_max", engine.queue_max},
+                   {"prefix_cache", engine.prefix_cache}};
   return canonical(out);
 }
 

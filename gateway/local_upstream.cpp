@@ -142,6 +142,11 @@ class LocalUpstream final : public Upstream {
       Outcome outcome = co_await list_models(question, sink);
       co_return outcome;
     }
+    if (question.api == Api::generic || question.api == Api::openai_responses) {
+      co_return refused(
+          404, "not_found",
+          "no model here serves " + leaf_text(redacted_target(question.head.target), 128));
+    }
     const LocalModel* model = find(question.facts.model);
     if (!question.facts.is_json) {
       co_return refused(400, "invalid_request", "the body is not a valid JSON object");

@@ -98,6 +98,10 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
   // 3. Only what the local engine computed can be computed again in this version.
   const Json& response = source.response->json;
   const std::string weights = text_at(response, {"engine", "weights_sha256"});
+  if (weights.empty() && text_at(source.request.json, {"route", "upstream"}) == "local") {
+    return cannot(verdict, "no_output",
+                  "the answer is not a model's: a list of models, or the like");
+  }
   if (weights.empty()) {
     return cannot(verdict, "remote",
                   "a remote provider answered, and its weights are not known here");

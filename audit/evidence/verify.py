@@ -3,8 +3,8 @@
 
 usage: verify.py [BUNDLE] [--key VKEY]
 
-BUNDLE is the bundle's folder (default: the folder of this file). VKEY is the log's public key as you have it
-from somewhere else than the bundle; without it the key that the bundle names is used, and that is said.
+BUNDLE is the bundle's folder (default: the folder of this file). VKEY is the log's public key (or a file
+that holds it) as you have it from somewhere else than the bundle; without it the key that the bundle names is used, and that is said.
 
 Checks, in this order:
   1. the signature of the checkpoint (signed note, Ed25519);
@@ -232,8 +232,15 @@ def commitment(salt, data):
     return hashlib.sha256(b"verbatim/commit/v1\x00" + salt + data).hexdigest()
 
 
+def files_below(bundle):
+    for folder, _, names in os.walk(bundle):
+        for name in names:
+            yield os.path.relpath(os.path.join(folder, name), bundle).replace(os.sep, "/")
+
+
 def check_contents(bundle, records, problems):
     opened = withheld = 0
+    named = set()
     for index, record in enumerate(records):
         for content in record.get("contents", []):
             if not re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", content["field"]):
@@ -243,12 +250,16 @@ def check_contents(bundle, records, problems):
             if not os.path.exists(path):
                 withheld += 1
                 continue
+            named.update((name, name + ".salt"))
             salt = bytes.fromhex(read(bundle, name + ".salt").decode().strip())
             data = read(bundle, name)
             if len(salt) != 32 or len(data) != content["bytes"] or commitment(salt, data) != content["commitment"]:
                 problems.append(name + " is not what leaf %d committed to" % index)
             else:
                 opened += 1
+    for name in sorted(files_below(bundle)):
+        if name.startswith("contents/") and name not in named:
+            problems.append(name + " is a content that no leaf commits to")
     return opened, withheld
 
 
@@ -281,6 +292,9 @@ def check_manifest(bundle, manifest_bytes, manifest, vkey, problems):
         data = read(bundle, name)
         if hashlib.sha256(data).hexdigest() != listed["sha256"]:
             problems.append(name + " is not the file that the manifest lists")
+    listed_names = {listed["name"] for listed in manifest.get("files", [])}
+    for name in sorted(set(files_below(bundle)) - listed_names - {"manifest.json", "manifest.sig.json"}):
+        problems.append(name + " is not in the manifest")
     signed = json.loads(read(bundle, "manifest.sig.json"))
     envelope = signed["dsseEnvelope"]
     payload = base64.b64decode(envelope["payload"])
@@ -319,9 +333,9 @@ def verify(bundle, trusted_key):
           % (size, exchanges, still_open, interrupted))
     print("root       " + root.hex())
     print("contents   %d opened and equal to their commitments, %d not in this bundle" % (opened, withheld))
-    for verdict in sorted({r["verdict"] for r in records if r.get("type") == "replay_verdict"}):
-        count = sum(1 for r in records if r.get("type") == "replay_verdict" and r["verdict"] == verdict)
-        print("replayed   %d %s" % (count, verdict))
+    last = {r["record"]: r["verdict"] for r in records if r.get("type") == "replay_verdict"}
+    for verdict in sorted(set(last.values())):
+        print("replayed   %d records: %s" % (list(last.values()).count(verdict), verdict))
     print("key        " + vkey + ("" if trusted_key else "  (named by the bundle itself: pass --key to pin it)"))
     return problems
 
@@ -336,10 +350,19 @@ def main(arguments):
             return 0
         if argument == "--key" and arguments:
             key = arguments.pop(0)
+            if os.path.isfile(key):
+                with open(key, encoding="utf-8") as file:
+                    key = file.read().strip()
         elif bundle is None and not argument.startswith("-"):
             bundle = argument
         else:
-            print(__doc__, file=sys.stderr)
+            print("verify.py: %s is not understood: see --help" % argument, file=sys.stderr)
+            return 2
+    if key is not None:
+        try:
+            parse_vkey(key)
+        except Invalid as fault:
+            print("verify.py: --key: %s" % fault, file=sys.stderr)
             return 2
     bundle = bundle or os.path.dirname(os.path.abspath(__file__))
     if not os.path.exists(os.path.join(bundle, "manifest.json")):

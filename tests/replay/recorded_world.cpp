@@ -56,7 +56,7 @@ Uuid RecordedWorld::record(gateway::Api api, const Exchange& exchange) {
   audit::LeafDraft request;
   request.type = "request";
   request.id = id;
-  request.fields = {{"route", {{"api", gateway::api_name(api)}, {"upstream", "local"}}},
+  request.fields = {{"route", {{"api", gateway::api_name(api)}, {"upstream", exchange.upstream}}},
                     {"model", {{"requested", "demo"}, {"level", "measured"}}},
                     {"mode", "relaxed"}};
   request.contents.push_back({"request.body", exchange.request_body});

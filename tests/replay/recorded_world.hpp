@@ -18,6 +18,7 @@ namespace verbatim::test {
 struct Exchange {
   std::string request_body;
   std::string response_body;
+  std::string upstream = "local";
   Json tokens;                     ///< `response.tokens`
   Json response = Json::object();  ///< members of the response leaf
 };

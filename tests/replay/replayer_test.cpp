@@ -157,7 +157,13 @@ TEST_F(Replayer, WhatCannotBeComputedSaysWhy) {
   EXPECT_EQ(in_words(world_.replay(world_.open_request())), "NOT_REPLAYABLE open");
   EXPECT_EQ(verdict_of([](Exchange& e) { e.response["status"] = "client_disconnect"; }),
             "NOT_REPLAYABLE status");
-  EXPECT_EQ(verdict_of([](Exchange& e) { e.response.erase("engine"); }), "NOT_REPLAYABLE remote");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.response.erase("engine"); }),
+            "NOT_REPLAYABLE no_output");
+  EXPECT_EQ(verdict_of([](Exchange& e) {
+              e.response.erase("engine");
+              e.upstream = "openai";
+            }),
+            "NOT_REPLAYABLE remote");
   EXPECT_EQ(verdict_of([](Exchange& e) { e.tokens = nullptr; }), "NOT_REPLAYABLE no_tokens");
   EXPECT_EQ(verdict_of(
                 [](Exchange& e) { e.response["engine"]["weights_sha256"] = std::string(64, 'a'); }),

@@ -55,9 +55,44 @@ std::optional<std::string> cache_preimage(const RequestHead& head, Api api, std:
   append_part(out, model_identity);
   append_part(out, scope);
   append_part(out, redacted_target(head.target));
-  for (const std::string_view name : kVersionHeaders) append_part(out, head.fields.get(name));
+  for (const std::string_view name : kVersionHeaders) {
+    std::string lines;  // a field may come in several lines
+    for (const Field& field : head.fields.all()) {
+      if (same_word(field.name, name)) append_part(lines, field.value);
+    }
+    append_part(out, lines);
+  }
   append_part(out, *canonical_body);
   return out;
+}
+
+std::string caller_scope(const RequestHead& head) {
+  static constexpr std::array<std::string_view, 14> kSayNothing = {"host",
+                                                                   "connection",
+                                                                   "content-length",
+                                                                   "content-type",
+                                                                   "accept",
+                                                                   "accept-encoding",
+                                                                   "accept-language",
+                                                                   "user-agent",
+                                                                   "traceparent",
+                                                                   "tracestate",
+                                                                   "cache-control",
+                                                                   "sec-fetch-mode",
+                                                                   "transfer-encoding",
+                                                                   "expect"};
+  std::string scope;
+  append_part(scope, head.target);
+  for (const Field& field : head.fields.all()) {
+    const bool says_nothing =
+        std::any_of(kSayNothing.begin(), kSayNothing.end(),
+                    [&](std::string_view name) { return same_word(field.name, name); }) ||
+        same_word(std::string_view(field.name).substr(0, 12), "x-stainless-");
+    if (says_nothing) continue;
+    append_part(scope, field.name);
+    append_part(scope, field.value);
+  }
+  return scope;
 }
 
 std::unique_ptr<Flights::Leader> Flights::lead(const Digest& key) {

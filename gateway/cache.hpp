@@ -23,6 +23,11 @@ namespace verbatim::gateway {
 [[nodiscard]] bool is_cacheable(const CachePolicy& policy, const RequestHead& head, Api api,
                                 const RequestFacts& facts);
 
+/// Who asks, as far as a remote server could tell: the target as sent and every header but those that say nothing of
+/// the caller (lengths, encodings, user agent, tracing). Callers that differ in any of it never share an answer, whatever
+/// header or parameter their credentials travel in. Secret: goes into the keyed hash and nowhere else.
+[[nodiscard]] std::string caller_scope(const RequestHead& head);
+
 /// Everything that identifies the answer: API, model, path and query, version headers, and the
 /// canonical body without the members that do not change what is generated (stream, user, metadata,
 /// ...). `scope` keeps apart callers who must not share. Fields are length-prefixed, so that no two

@@ -11,6 +11,12 @@ namespace verbatim::gateway {
 net::awaitable<bool> Exchange::run() {
   // 1. Name the question: who asks what of whom.
   facts_ = read_request(api_, body_);
+  if (head_.target.empty() || head_.target.front() != '/') {
+    // Forwarded as it came, an absolute target would let the client choose the server.
+    const bool refused =
+        co_await reject(400, "bad_target", "the request target must begin with '/'");
+    co_return refused;
+  }
   upstream_ = services_.router.choose(head_, api_, facts_);
   if (upstream_ == nullptr) {
     const bool refused = co_await reject(404, "not_found", "nothing here serves this request");
@@ -259,8 +265,8 @@ net::awaitable<void> Exchange::consult_cache() {
   // Callers of a remote server share answers only where the operator says so: the server's own
   // check of a credential must not be passed by.
   const bool shared = upstream_->local() || services_.config.cache.share_remote;
-  const auto preimage =
-      cache_preimage(head_, api_, body_, upstream_->identity(facts_.model), shared ? "" : subject_);
+  const auto preimage = cache_preimage(head_, api_, body_, upstream_->identity(facts_.model),
+                                       shared ? "" : caller_scope(head_));
   if (!preimage) co_return;
   auto key = services_.recorder.cache_key(services_.config.tenant, as_bytes(*preimage));
   if (!key) co_return;

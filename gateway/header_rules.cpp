@@ -56,10 +56,10 @@ std::string decoded_name(std::string_view name) {
 
 bool is_secret_parameter(std::string_view raw_name) {
   const std::string name = decoded_name(raw_name);
-  static constexpr std::array<std::string_view, 6> kWhole = {"key", "code",      "sig",
-                                                             "pwd", "signature", "auth"};
-  static constexpr std::array<std::string_view, 7> kParts = {
-      "api_key", "apikey", "api-key", "token", "secret", "password", "credential"};
+  // A harmless value hidden costs little, a secret in a leaf is there for ever.
+  static constexpr std::array<std::string_view, 3> kWhole = {"code", "sig", "pwd"};
+  static constexpr std::array<std::string_view, 9> kParts = {
+      "key", "token", "secret", "password", "credential", "signature", "auth", "jwt", "session"};
   return std::find(kWhole.begin(), kWhole.end(), name) != kWhole.end() ||
          std::any_of(kParts.begin(), kParts.end(),
                      [&](std::string_view part) { return name.find(part) != std::string::npos; });
@@ -93,12 +93,13 @@ std::string_view credential_of(const Fields& fields) {
 }
 
 bool is_secret_field(std::string_view name) {
-  static constexpr std::array<std::string_view, 8> kNames = {
-      "authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key",
-      "x-token",       "x-goog-api-key"};
-  return std::any_of(kNames.begin(), kNames.end(),
-                     [&](std::string_view secret) { return same_word(name, secret); }) ||
-         contains_word(name, "secret") || contains_word(name, "-token");
+  if (starts_with_word(name, "x-ratelimit") || starts_with_word(name, "anthropic-ratelimit")) {
+    return false;  // limits of tokens, not tokens
+  }
+  static constexpr std::array<std::string_view, 9> kParts = {
+      "auth", "cookie", "key", "token", "secret", "password", "credential", "signature", "session"};
+  return std::any_of(kParts.begin(), kParts.end(),
+                     [&](std::string_view part) { return contains_word(name, part); });
 }
 
 std::string redacted_target(std::string_view target) {
@@ -107,7 +108,7 @@ std::string redacted_target(std::string_view target) {
   std::string out(target.substr(0, question + 1));
   std::string_view query = target.substr(question + 1);
   while (!query.empty()) {
-    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::size_t end = std::min(query.find_first_of("&;"), query.size());
     const std::string_view parameter = query.substr(0, end);
     const std::size_t equals = parameter.find('=');
     if (equals != std::string_view::npos && is_secret_parameter(parameter.substr(0, equals))) {
@@ -115,7 +116,7 @@ std::string redacted_target(std::string_view target) {
     } else {
       out.append(parameter);
     }
-    if (end < query.size()) out.push_back('&');
+    if (end < query.size()) out.push_back(query[end]);
     query.remove_prefix(std::min(end + 1, query.size()));
   }
   return out;

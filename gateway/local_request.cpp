@@ -367,19 +367,10 @@ Result<LocalQuestion> read_messages(const Ordered& body, const Engine& engine, s
   return question;
 }
 
-}  // namespace
-
-Result<LocalQuestion> read_local_request(Api api, std::string_view body, const Engine& engine,
-                                         std::int64_t now_us, std::uint64_t fresh_seed) {
-  // The scan bounds nesting and checks the grammar; the parser then cannot fail but on numbers.
-  if (!is_json(body)) return bad("the body is not valid JSON");
-  if (!is_utf8(body)) return bad("the body is not valid UTF-8");
-  const Ordered json = Ordered::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return bad("the body must be a JSON object");
+Result<LocalQuestion> understand(Api api, const Ordered& json, const Engine& engine,
+                                 LocalQuestion question) {
   if (auto refused = find_unsupported(Members(json))) return *refused;
-  LocalQuestion question;
-  question.now_us = now_us;
-  question.seed = fresh_seed;
+  const std::int64_t now_us = question.now_us;
   if (json.contains("model") && json["model"].is_string()) question.model = json["model"];
   switch (api) {
     case Api::openai_chat:
@@ -390,6 +381,26 @@ Result<LocalQuestion> read_local_request(Api api, std::string_view body, const E
       return read_messages(json, engine, now_us, std::move(question));
     default:
       return unsupported(api_name(api));
+  }
+}
+
+}  // namespace
+
+Result<LocalQuestion> read_local_request(Api api, std::string_view body, const Engine& engine,
+                                         std::int64_t now_us, std::uint64_t fresh_seed) {
+  // The scan bounds nesting and checks the grammar; the parser then cannot fail but on numbers.
+  if (!is_json(body)) return bad("the body is not valid JSON");
+  if (!is_utf8(body)) return bad("the body is not valid UTF-8");
+  const Ordered json = Ordered::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return bad("the body must be a JSON object");
+  LocalQuestion question;
+  question.now_us = now_us;
+  question.seed = fresh_seed;
+  try {
+    return understand(api, json, engine, std::move(question));
+  } catch (const Ordered::exception&) {
+    // A member of another type than the API's, at a place that nothing above looks at by hand.
+    return bad("a member of the body has the wrong type");
   }
 }
 

@@ -55,7 +55,8 @@ class RemoteUpstream final : public Upstream {
     return model;
   }
   [[nodiscard]] std::string identity(std::string_view requested) const override {
-    return "remote:" + config_.name + ":" + std::string(requested);
+    return "remote:" + config_.name + ":" + (config_.url.tls ? "https:" : "http:") +
+           config_.url.address.str() + config_.url.prefix + ":" + std::string(requested);
   }
   void drain() override { pool_.clear(); }
 

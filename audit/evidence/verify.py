@@ -185,6 +185,8 @@ def tile_name(number):
 
 def read(bundle, name):
     path = os.path.join(bundle, *name.split("/"))
+    if os.path.realpath(path) != os.path.join(os.path.realpath(bundle), *name.split("/")):
+        raise Invalid(name + " leads out of the bundle, or is a link")
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -233,8 +235,8 @@ def commitment(salt, data):
 
 
 def files_below(bundle):
-    for folder, _, names in os.walk(bundle):
-        for name in names:
+    for folder, folders, names in os.walk(bundle):
+        for name in names + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
             yield os.path.relpath(os.path.join(folder, name), bundle).replace(os.sep, "/")
 
 
@@ -284,6 +286,24 @@ def check_exchanges(records, problems):
 # ---- the manifest (in-toto statement in DSSE) ----
 
 
+def refuse(text):
+    raise Invalid("a leaf holds a number that leaves never hold: " + text)
+
+
+def parse_leaf(index, entry):
+    """A leaf is canonical JSON without floats: one meaning, and one way to write it."""
+    try:
+        record = json.loads(entry.decode(), parse_float=refuse, parse_constant=refuse)
+    except ValueError:
+        raise Invalid("leaf %d is not JSON" % index)
+    canonical = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if not isinstance(record, dict) or canonical.encode() != entry:
+        raise Invalid("leaf %d is not canonical JSON" % index)
+    if record.get("v") != 1 or not all(isinstance(record.get(m), str) for m in ("type", "id", "time")):
+        raise Invalid("leaf %d lacks v, type, id or time" % index)
+    return record
+
+
 def check_manifest(bundle, manifest_bytes, manifest, vkey, problems):
     for listed in manifest.get("files", []):
         name = listed["name"]
@@ -292,7 +312,10 @@ def check_manifest(bundle, manifest_bytes, manifest, vkey, problems):
         data = read(bundle, name)
         if hashlib.sha256(data).hexdigest() != listed["sha256"]:
             problems.append(name + " is not the file that the manifest lists")
-    listed_names = {listed["name"] for listed in manifest.get("files", [])}
+    names = [listed["name"] for listed in manifest.get("files", [])]
+    listed_names = set(names)
+    if len(names) != len(listed_names):
+        problems.append("the manifest lists a file twice")
     for name in sorted(set(files_below(bundle)) - listed_names - {"manifest.json", "manifest.sig.json"}):
         problems.append(name + " is not in the manifest")
     signed = json.loads(read(bundle, "manifest.sig.json"))
@@ -301,7 +324,9 @@ def check_manifest(bundle, manifest_bytes, manifest, vkey, problems):
     kind = envelope["payloadType"].encode()
     pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
     public = parse_vkey(vkey)[2]
-    if not any(ed25519_ok(public, pae, base64.b64decode(s["sig"])) for s in envelope["signatures"]):
+    if len(envelope["signatures"]) != 1:
+        raise Invalid("manifest.sig.json must hold one signature")
+    if not ed25519_ok(public, pae, base64.b64decode(envelope["signatures"][0]["sig"])):
         problems.append("the manifest's signature is wrong")
     statement = json.loads(payload)
     digests = [s["digest"].get("sha256") for s in statement.get("subject", [])]
@@ -323,7 +348,14 @@ def verify(bundle, trusted_key):
     if tree_hash(leaves) != root:
         raise Invalid("the entries do not hash to the checkpoint's root")
     check_tiles(bundle, leaves)
-    records = [json.loads(entry) for entry in entries]
+    records = [parse_leaf(index, entry) for index, entry in enumerate(entries)]
+    if origin != parse_vkey(vkey)[0]:
+        problems.append("the checkpoint is of another log than the key")
+    for member, truth in (("size", size), ("origin", origin), ("vkey", vkey)):
+        if manifest.get(member) != truth:
+            problems.append("the manifest says another %s than the checkpoint" % member)
+    if records and (records[0].get("origin") != origin or records[0].get("vkey") != vkey):
+        problems.append("leaf 0 names another log or key")
     opened, withheld = check_contents(bundle, records, problems)
     exchanges, still_open, interrupted = check_exchanges(records, problems)
     check_manifest(bundle, manifest_bytes, manifest, vkey, problems)
@@ -372,7 +404,7 @@ def main(arguments):
         problems = verify(bundle, key)
     except Invalid as fault:
         problems = [str(fault)]
-    except (KeyError, ValueError, TypeError, AttributeError) as fault:
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as fault:
         problems = ["malformed: %s: %s" % (type(fault).__name__, fault)]
     for problem in problems:
         print("problem    " + problem)

@@ -25,6 +25,9 @@ class LogTest : public testing::Test {
   void TearDown() override {
     log.reset();
     std::filesystem::remove_all(folder);
+    for (const char* beside : {".backup", ".begun", ".bundle", ".other"}) {
+      std::filesystem::remove_all(folder.string() + beside);
+    }
   }
 
   [[nodiscard]] LogOptions options() const {

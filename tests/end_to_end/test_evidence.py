@@ -193,6 +193,34 @@ class Evidence(support.ProgramTest):
                 self.assertNotIn("Traceback", checked.stderr, where)
         self.assertEqual(self.verify_py(bundle).returncode, 0)
 
+    def test_a_file_that_nothing_names_or_a_link_is_refused_by_both_verifiers(self):
+        bundle = self.export()
+        content = next(p for p in sorted(bundle.glob("contents/*/*")) if p.suffix != ".salt")
+        def extra(): (bundle / "extra.txt").write_text("x")
+        def invented(): (bundle / "contents" / "3" / "evil.body").write_text("x")
+        def linked():
+            outside = self.folder / "outside"
+            outside.write_bytes(content.read_bytes())
+            content.unlink()
+            content.symlink_to(outside)
+        for change in (extra, invented, linked):
+            (bundle / "contents" / "3").mkdir(exist_ok=True)
+            change()
+            self.assertIn(support.verbatim("verify", bundle, "--json").code, (1, 2), change.__name__)
+            self.assertNotEqual(self.verify_py(bundle).returncode, 0, change.__name__)
+            for name in ("extra.txt", "contents/3/evil.body"):
+                (bundle / name).unlink(missing_ok=True)
+
+    def test_export_discloses_what_it_was_told_and_no_more(self):
+        refused = support.verbatim("export", "--data", self.data, "--out", self.folder / "x", "--contents", "none",
+                                   "--disclose", "response.body")
+        self.assertEqual(refused.code, 2, refused)
+
+    def test_a_limit_keeps_the_newest(self):
+        ids = [r["id"] for r in self.run_well("log", "list", "--data", self.data, "--json").json["records"]]
+        kept = [r["id"] for r in self.run_well("log", "list", "--data", self.data, "--limit", "2", "--json").json["records"]]
+        self.assertEqual(kept, ids[-2:])
+
     def test_a_file_missing_from_a_bundle_is_found_by_both_verifiers(self):
         bundle = self.export()
         for path in [p for p in bundle.rglob("*") if p.is_file() and p.name != "verify.py"]:

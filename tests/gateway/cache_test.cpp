@@ -128,7 +128,32 @@ TEST_F(Cache, CallersOfARemoteServerDoNotShareAnswers) {
   ask(R"({"model":"m","seed":1})", "Authorization: Bearer a\r\n");
   EXPECT_THAT(ask(R"({"model":"m","seed":1})", "Authorization: Bearer b\r\n").head,
               HasSubstr("miss"));
-  EXPECT_THAT(ask(R"({"model":"m","seed":1})", "x-api-key: b\r\n").head, HasSubstr("hit"));
+  EXPECT_THAT(ask(R"({"model":"m","seed":1})", "Authorization: Bearer b\r\n").head,
+              HasSubstr("hit"));
+}
+
+TEST_F(Cache, NoHeaderThatCouldCarryACredentialOrChooseAnAccountIsOverlooked) {
+  start_with_model();
+  const std::pair<const char*, const char*> callers[] = {
+      {"Cookie: s=a\r\n", "Cookie: s=b\r\n"},
+      {"Ocp-Apim-Subscription-Key: a\r\n", "Ocp-Apim-Subscription-Key: b\r\n"},
+      {"Authorization: Bearer d\r\nx-api-key: a\r\n",
+       "Authorization: Bearer d\r\nx-api-key: b\r\n"},
+      {"openai-organization: a\r\n", "openai-organization: b\r\n"},
+      {"anthropic-beta: a\r\n", "anthropic-beta: a\r\nanthropic-beta: b\r\n"},
+      {"X-Whatever: a\r\n", ""}};
+  int seed = 10;
+  for (const auto& [one, other] : callers) {
+    const std::string body = R"({"model":"m","seed":)" + std::to_string(++seed) + "}";
+    EXPECT_THAT(ask(body, one).head, HasSubstr("miss")) << one;
+    EXPECT_THAT(ask(body, other).head, HasSubstr("miss")) << other;
+    EXPECT_THAT(ask(body, one).head, HasSubstr("hit")) << one;
+  }
+  Wire wire = client();
+  wire.send(post("/v1/chat/completions?key=a", R"({"model":"m","seed":30})"));
+  EXPECT_THAT(read_message(wire).head, HasSubstr("miss"));
+  wire.send(post("/v1/chat/completions?key=b", R"({"model":"m","seed":30})"));
+  EXPECT_THAT(read_message(wire).head, HasSubstr("miss"));
 }
 
 TEST_F(Cache, ErrorsAreNotStored) {

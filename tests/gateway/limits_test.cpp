@@ -50,6 +50,18 @@ TEST_F(Limits, RefusesALengthThatIsToldTwiceEvenIfTheSame) {
   EXPECT_EQ(asked_, 0);
 }
 
+TEST_F(Limits, AClientCannotChooseTheServerByAnAbsoluteTarget) {
+  start();
+  Wire wire = client();
+  wire.send(
+      "POST http://u:pw@elsewhere/v1/chat/completions HTTP/1.1\r\nHost: g\r\n"
+      "Content-Length: 2\r\n\r\n{}");
+  const Message got = read_message(wire);
+  EXPECT_THAT(got.head, StartsWith("HTTP/1.1 400 "));
+  EXPECT_EQ(response_leaf()["status"], "rejected");
+  EXPECT_EQ(asked_, 0);
+}
+
 TEST_F(Limits, AHeadThatComesTooSlowlyIsRefusedThoughItNeverStalls) {
   config_.timeouts.client_head = std::chrono::milliseconds(150);
   start_with_echo();

@@ -209,6 +209,32 @@ TEST_F(Local, RefusesByNameWhatItDoesNotDo) {
     EXPECT_EQ(leaf.fields["status"], "rejected");
 }
 
+TEST_F(Local, AMemberOfTheWrongTypeIsRefusedAndRecordedWhereverItStands) {
+  start_local();
+  const char* bodies[] = {
+      R"({"model":"demo","messages":[{"role":"user","content":[{"type":5,"text":"x"}]}]})",
+      R"({"model":"demo","messages":[{"role":"user","content":[{"type":null}]}]})",
+      R"({"model":"demo","messages":[{"role":5,"content":"x"}]})",
+      R"({"model":"demo","messages":[5]})",
+      R"({"model":"demo","messages":{"role":"user"}})",
+      R"({"model":"demo","messages":[{"role":"user","content":"x"}],"thinking":{"type":5}})",
+      R"({"model":"demo","messages":[{"role":"user","content":"x"}],"response_format":{"type":1}})",
+      R"({"model":"demo","messages":[{"role":"user","content":"x"}],"functions":{"type":[]}})",
+      R"({"model":"demo","max_tokens":4,"system":[{"type":7}],"messages":[{"role":"user","content":"x"}]})"};
+  std::size_t asked = 0;
+  for (const char* target : {"/v1/chat/completions", "/v1/messages"}) {
+    for (const char* body : bodies) {
+      const Message got = ask(target, body);
+      ++asked;
+      EXPECT_THAT(got.head, StartsWith("HTTP/1.1 ")) << target << body;
+      const auto leaves = recorder_.wait_for("response", asked);
+      ASSERT_EQ(leaves.size(), asked) << target << body;
+      const std::string status = leaves.back().fields["status"];
+      EXPECT_EQ(got.head.substr(9, 3) == "200", status == "complete") << target << body;
+    }
+  }
+}
+
 TEST_F(Local, AStopSequenceEndsTheAnswerAndIsNeverGivenOut) {
   config_.cache = {false, false, false, false, std::chrono::seconds(0), 0};
   start_local();

@@ -203,8 +203,23 @@ TEST(HeaderRules, StripsHopByHopFieldsAndWhatConnectionNames) {
 
 TEST(HeaderRules, HidesSecretsInTheQueryHoweverTheyAreSpelt) {
   EXPECT_EQ(redacted_target("/p?a=1&KEY=x&k%65y=y&access_token=z&api-key=w&monkey=1&b"),
-            "/p?a=1&KEY=REDACTED&k%65y=REDACTED&access_token=REDACTED&api-key=REDACTED&monkey=1&b");
+            "/p?a=1&KEY=REDACTED&k%65y=REDACTED&access_token=REDACTED&api-key=REDACTED&monkey="
+            "REDACTED&b");
+  EXPECT_EQ(redacted_target("/p?subscription-key=x;X-Amz-Signature=y&jwt=z&page=2"),
+            "/p?subscription-key=REDACTED;X-Amz-Signature=REDACTED&jwt=REDACTED&page=2");
   EXPECT_EQ(redacted_target("/p"), "/p");
+}
+
+TEST(HeaderRules, HidesWhateverLooksLikeACredential) {
+  for (const char* name :
+       {"Authorization", "Cookie", "ocp-apim-subscription-key", "x-auth-key", "xi-api-key",
+        "helicone-auth", "authentication", "apikey", "private-key", "x-access-token"}) {
+    EXPECT_TRUE(gateway::is_secret_field(name)) << name;
+  }
+  for (const char* name :
+       {"content-type", "user-agent", "x-ratelimit-remaining-tokens", "anthropic-version"}) {
+    EXPECT_FALSE(gateway::is_secret_field(name)) << name;
+  }
 }
 
 TEST(HeaderRules, FindsTheCredentialInEitherForm) {

@@ -30,6 +30,7 @@ std::optional<LeafCheck::Read> LeafCheck::add(std::uint64_t index, std::string_v
     incomplete_ = true;
     return std::nullopt;
   }
+  if (head->type == "erasure") erasure_seen_ = true;
   if (head->type == "request") open_.emplace(index, head->id);
   if (head->type == "response") {
     const auto request = json->find("request");

@@ -27,6 +27,8 @@ class LeafCheck {
   void skip() { incomplete_ = true; }
   /// A leaf was missing or could not be read: open_from() may be wrong.
   [[nodiscard]] bool incomplete() const { return incomplete_; }
+  /// Some leaf says that contents were erased.
+  [[nodiscard]] bool erasure_seen() const { return erasure_seen_; }
 
   /// The oldest request without a response, or `size`.
   [[nodiscard]] std::uint64_t open_from(std::uint64_t size) const {
@@ -36,6 +38,7 @@ class LeafCheck {
  private:
   std::map<std::uint64_t, Uuid> open_;  // requests without response, by index
   bool incomplete_ = false;
+  bool erasure_seen_ = false;
 };
 
 }  // namespace verbatim::audit

@@ -434,6 +434,12 @@ Result<void> LogVerifier::check_canonical_outputs() {
 }
 
 VerifyReport LogVerifier::report(bool readable) {
+  // Contents go by an erasure, and an erasure has its leaf. Gone without one, somebody took them away.
+  if (progress_.erased > 0 && !progress_.leaves.erasure_seen()) {
+    progress_.findings.tampered("erased_without_leaf",
+                                std::to_string(progress_.erased) +
+                                    " contents are gone, and no leaf says that they were erased");
+  }
   VerifyReport report;
   report.verdict = progress_.findings.verdict();
   report.problems = progress_.findings.take_problems();

@@ -362,7 +362,20 @@ INSTANTIATE_TEST_SUITE_P(
              "TAMPERED canonical_output"}),
     [](const auto& flip) { return std::string(flip.param.column); });
 
+TEST_F(VerifyTest, ContentsThatAreGoneWithoutAnErasureLeafWereTakenAway) {
+  attack("UPDATE content SET sealed = NULL, dek = NULL");
+  const VerifyReport report = verified();
+  EXPECT_EQ(outcome(), "TAMPERED erased_without_leaf");
+  EXPECT_EQ(report.erased, 40u);
+}
+
 TEST_F(VerifyTest, AnErasedSubjectIsErasedNotTampered) {
+  open();
+  LeafDraft erasure;
+  erasure.type = "erasure";
+  erasure.fields = {{"reason", "test"}};
+  ASSERT_TRUE(log->append_and_wait(std::move(erasure)));
+  close();
   attack("UPDATE kek SET wrapped = NULL", "keys.db");
   const VerifyReport report = verified();
   EXPECT_EQ(report.verdict, Verdict::valid);

@@ -259,9 +259,12 @@ class Evidence(support.ProgramTest):
                     "WHERE id = (SELECT min(id) FROM content)")
         self.assert_found("TAMPERED")
 
-    def test_contents_taken_away_are_counted(self):
+    def test_contents_taken_away_are_counted_and_found(self):
         self.tamper("UPDATE content SET sealed = NULL, dek = NULL WHERE id = (SELECT min(id) FROM content)")
-        self.assertEqual(support.verbatim("verify", "--data", self.data, "--json").json["erased"], 1)
+        report = support.verbatim("verify", "--data", self.data, "--json").json
+        self.assertEqual(report["erased"], 1)
+        self.assertEqual(report["verdict"], "TAMPERED")
+        self.assertEqual([p["kind"] for p in report["problems"]], ["erased_without_leaf"])
 
     def cut_tail(self):
         """The last commit is taken out, with all that it wrote, leaving a shorter log that is whole in itself."""

@@ -6,6 +6,7 @@
 #include "gateway/router.hpp"
 
 #include <deque>
+#include <memory>
 #include <utility>
 
 namespace verbatim::gateway {
@@ -62,6 +63,8 @@ class Run : public std::enable_shared_from_this<Run> {
   void cancel() {
     for (const auto& generation : generations_) generation->cancel();
   }
+  /// The generations know this object by their callbacks: without this the two would keep each other for ever.
+  void let_go() { generations_.clear(); }
   [[nodiscard]] net::awaitable<std::deque<Happening>> next() {
     const auto self = shared_from_this();
     while (happenings_.empty()) co_await signal_.wait();
@@ -205,6 +208,9 @@ class LocalUpstream final : public Upstream {
                                                  Engine& engine, AnswerSink& sink) {
     const LocalAnswer answer(ask.api, question, engine, ask.record_id, clock_.now_us());
     const auto run = std::make_shared<Run>(mailbox_);
+    // However this ends, also by the coroutine's destruction.
+    const std::unique_ptr<Run, void (*)(Run*)> guard(run.get(),
+                                                     [](Run* ended) { ended->let_go(); });
     std::vector<LocalChoice> choices(question.choices.size());
     run->start(engine, question);
     ask.cancellation.on_cancel([run] { run->cancel(); });

@@ -63,7 +63,7 @@ class TinyRandom {
 
 /// bf16 and f16 by cutting low bits, f16 only in its normal range: enough for numbers near 1, and
 /// exact afterwards. The mask is chosen, not the result: g++ 12.2 at -O1 and above gives `v` for
-/// `c ? bit_cast<float>(bits_of_v & 0xffff0000u) : v`. Seen with this mask alone; clang 14 is right.
+/// `c ? bit_cast<float>(bits_of_v & 0xffff0000u) : v`. Seen with this mask alone, not with clang.
 inline float round_to(const std::string& dtype, float value) {
   std::uint32_t mask = 0xffffffffu;
   if (dtype == "BF16") mask = 0xffff0000u;

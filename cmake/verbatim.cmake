@@ -6,7 +6,9 @@ endif()
 
 find_program(VERBATIM_CCACHE ccache)
 if(VERBATIM_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${VERBATIM_CCACHE})
+  # Paths relative to the checkout, so that a second checkout finds what the first one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${VERBATIM_CCACHE})
 endif()
 
 add_library(verbatim_flags INTERFACE)

@@ -1,5 +1,6 @@
 #include "audit/append_socket.hpp"
 
+#include "schema/descriptor.hpp"
 #include "schema/file.hpp"
 
 #include <fcntl.h>
@@ -20,22 +21,6 @@
 namespace verbatim::audit {
 
 namespace {
-
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 /// A socket's address has room for 107 bytes: a longer folder is named through its open descriptor.
 struct Address {

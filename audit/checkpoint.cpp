@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 
 namespace verbatim::audit {
 
@@ -10,15 +9,6 @@ namespace {
 
 Error malformed(const std::string& what) {
   return Error{Errc::invalid_input, "not a checkpoint: " + what, "", ""};
-}
-
-/// Takes one line, without its newline, off the front.
-std::optional<std::string_view> take_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end + 1);
-  return line;
 }
 
 }  // namespace

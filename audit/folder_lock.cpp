@@ -14,12 +14,12 @@ namespace verbatim::audit {
 Result<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
   const auto path = folder / "lock";
   FolderLock lock;
-  lock.fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock.fd_ < 0) {
+  lock.file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.file_.ok()) {
     return Error{Errc::storage_failed, "cannot open the lock file: " + errno_text(), path.string(),
                  "the log's folder must be writable"};
   }
-  if (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(lock.file_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) {
       return Error{Errc::storage_failed, "cannot lock the folder: " + errno_text(), path.string(),
                    ""};
@@ -31,13 +31,10 @@ Result<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
   }
   const std::string pid = "process " + std::to_string(::getpid()) + "\n";
   // Only for the message above: a failure does no harm.
-  if (::ftruncate(lock.fd_, 0) != 0 || ::pwrite(lock.fd_, pid.data(), pid.size(), 0) < 0)
+  if (::ftruncate(lock.file_.get(), 0) != 0 ||
+      ::pwrite(lock.file_.get(), pid.data(), pid.size(), 0) < 0)
     return lock;
   return lock;
-}
-
-FolderLock::~FolderLock() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 }  // namespace verbatim::audit

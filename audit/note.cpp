@@ -147,13 +147,11 @@ Result<Note> parse_note(std::string_view bytes) {
   note.text = bytes.substr(0, split + 1);
   std::string_view lines = bytes.substr(split + 2);
   if (lines.empty() || lines.back() != '\n') return malformed("the note does not end in a newline");
-  while (!lines.empty()) {
-    const std::size_t end = lines.find('\n');
-    auto signature = parse_signature_line(lines.substr(0, end));
+  while (const auto line = take_line(lines)) {
+    auto signature = parse_signature_line(*line);
     if (!signature) return signature.error();
     note.signatures.push_back(std::move(*signature));
     if (note.signatures.size() > kNoteSignaturesMax) return malformed("more than 100 signatures");
-    lines.remove_prefix(end + 1);
   }
   return note;
 }

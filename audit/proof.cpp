@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 
 namespace verbatim::audit {
 
@@ -15,15 +14,6 @@ constexpr std::size_t kHashesMax = 63;
 
 Error malformed(const std::string& what) {
   return Error{Errc::invalid_input, "not a tlog-proof: " + what, "", ""};
-}
-
-/// Takes one line, without its newline, off the front.
-std::optional<std::string_view> take_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end + 1);
-  return line;
 }
 
 Result<std::uint64_t> parse_index(std::string_view line) {

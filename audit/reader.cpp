@@ -178,6 +178,18 @@ Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t ind
 LogReader::LogReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LogReader::~LogReader() = default;
 
+Result<void> RecordFilter::set_times(std::string_view since, std::string_view until) {
+  const auto set = [](std::string_view text, std::optional<std::int64_t>& to) -> Result<void> {
+    if (text.empty()) return {};
+    const auto time = parse_rfc3339(text);
+    if (!time) return time.error();
+    to = *time;
+    return {};
+  };
+  const auto done = set(since, since_us);
+  return done ? set(until, until_us) : done;
+}
+
 Result<std::unique_ptr<LogReader>> LogReader::open(const std::filesystem::path& data_dir) {
   auto impl = std::make_unique<Impl>();
   impl->folder = data_dir;

@@ -34,6 +34,9 @@ struct RecordFilter {
   bool exchanges_only = true;  ///< false: leaves of every type
   std::uint64_t limit = 0;     ///< 0 is no limit
   bool newest_first = false;
+
+  /// Sets since_us and until_us from RFC 3339 times or dates; "" leaves one open. `invalid_input`.
+  [[nodiscard]] Result<void> set_times(std::string_view since, std::string_view until);
 };
 
 /// One content of a leaf, opened.

@@ -32,19 +32,15 @@ struct GenerateFlags {
 };
 
 Result<std::shared_ptr<Engine>> load_engine(const EngineFlags& flags) {
-  std::filesystem::path path = flags.model;
-  if (flags.model.empty()) {
-    const auto demo = demo_model_path();
-    if (!demo) return demo.error();
-    path = *demo;
-  }
+  const auto path = model_or_demo(flags.model);
+  if (!path) return path.error();
   local_engine::EngineOptions options;
   options.backend = flags.backend;
   options.profile = flags.profile;
   options.threads = flags.threads;
   options.prefill_chunk = flags.prefill_chunk;
   options.prefix_cache = !flags.no_prefix_cache;
-  return Engine::load(path, options);
+  return Engine::load(*path, options);
 }
 
 /// The names that templates know: bos_token and eos_token.
@@ -131,15 +127,16 @@ std::vector<std::shared_ptr<local_engine::Generation>> start_neighbours(Engine& 
 
 void print_result(const Context& context, const Engine& engine, const GenerationRequest& request,
                   const GenerationResult& result) {
-  const OrderedJson json = result_json(engine, request, result);
   if (context.json) {
-    print_json(json);
+    print_json(result_json(engine, request, result));
     return;
   }
   if (engine.tokenizer() != nullptr) {
     std::cout << result.text << '\n';
   } else {
-    std::cout << json["token_ids"].dump() << '\n';
+    std::vector<local_engine::TokenId> ids;
+    for (const auto& token : result.tokens) ids.push_back(token.id);
+    print_json(ids);
   }
   std::cerr << "logits_digest " << result.logits_digest.hex() << " (" << engine.profile() << ", "
             << engine.backend() << ", " << result.tokens.size() << " tokens)\n";
@@ -195,10 +192,9 @@ struct TokenizeFlags {
 };
 
 Result<std::shared_ptr<const local_engine::Tokenizer>> load_tokenizer(const std::string& model) {
-  if (!model.empty()) return local_engine::Tokenizer::load(model);
-  const auto demo = demo_model_path();
-  if (!demo) return demo.error();
-  return local_engine::Tokenizer::load(*demo);
+  const auto path = model_or_demo(model);
+  if (!path) return path.error();
+  return local_engine::Tokenizer::load(*path);
 }
 
 /// Calls `each` for every line of stdin as JSON; stops at the first error.
@@ -319,15 +315,11 @@ Result<std::shared_ptr<const local_engine::ChatTemplate>> template_of(const Rend
     if (!source) return source.error();
     return local_engine::ChatTemplate::parse(std::move(*source));
   }
-  std::filesystem::path path = flags.model;
-  if (path.empty()) {
-    const auto demo = demo_model_path();
-    if (!demo) return demo.error();
-    path = *demo;
-  }
-  auto loaded = local_engine::load_chat_template(path);
+  const auto path = model_or_demo(flags.model);
+  if (!path) return path.error();
+  auto loaded = local_engine::load_chat_template(*path);
   if (loaded && *loaded == nullptr) {
-    return Error{Errc::not_found, "the model has no chat template", path.string(),
+    return Error{Errc::not_found, "the model has no chat template", path->string(),
                  "give --template FILE"};
   }
   return loaded;
@@ -381,14 +373,10 @@ int run_render(const RenderFlags& flags) {
   return kDone;
 }
 
-int run_selfcheck(const Context& context, const EngineFlags& flags, double seconds) {
-  std::filesystem::path path = flags.model;
-  if (path.empty()) {
-    const auto demo = demo_model_path();
-    if (!demo) return fail(demo.error());
-    path = *demo;
-  }
-  const auto report = local_engine::selfcheck(path, seconds);
+int run_selfcheck(const Context& context, const std::string& model, double seconds) {
+  const auto path = model_or_demo(model);
+  if (!path) return fail(path.error());
+  const auto report = local_engine::selfcheck(*path, seconds);
   if (!report) return fail(report.error());
   OrderedJson findings = OrderedJson::array();
   for (const auto& finding : report->findings) {
@@ -532,11 +520,12 @@ void add_engine(CLI::App& app, Context& context) {
   auto seconds = std::make_shared<double>(10);
   CLI::App* selfcheck =
       engine->add_subcommand("selfcheck", "batch invariance, decode == prefill, backends agree");
-  check_flags->add(*selfcheck);
+  // It tries every backend, thread count and chunk itself.
+  add_model_option(*selfcheck, check_flags->model);
   selfcheck->add_option("--seconds", *seconds, "time to spend")->capture_default_str();
   add_common(*selfcheck, context, "verbatim engine selfcheck --seconds 30");
   selfcheck->callback([&context, check_flags, seconds] {
-    context.exit_code = run_selfcheck(context, *check_flags, *seconds);
+    context.exit_code = run_selfcheck(context, check_flags->model, *seconds);
   });
 
   CLI::App* bench = engine->add_subcommand("bench", "tokens a second: prefill, decode, score");

@@ -27,16 +27,8 @@ Result<audit::ExportOptions> options_of(const ExportFlags& flags) {
     if (!id) return id.error();
     options.ids.push_back(*id);
   }
-  if (!flags.since.empty()) {
-    const auto time = parse_rfc3339(flags.since);
-    if (!time) return time.error();
-    options.filter.since_us = *time;
-  }
-  if (!flags.until.empty()) {
-    const auto time = parse_rfc3339(flags.until);
-    if (!time) return time.error();
-    options.filter.until_us = *time;
-  }
+  const auto timed = options.filter.set_times(flags.since, flags.until);
+  if (!timed) return timed.error();
   options.filter.model = flags.model;
   options.filter.status = flags.status;
   options.filter.limit = flags.limit;

@@ -1,5 +1,6 @@
 // verbatim log list|show, checkpoint, receipt: reading the log.
 
+#include "audit/merkle.hpp"
 #include "audit/reader.hpp"
 #include "cli/command.hpp"
 
@@ -20,16 +21,8 @@ struct ListFlags {
 
 Result<audit::RecordFilter> filter_of(const ListFlags& flags) {
   audit::RecordFilter filter;
-  if (!flags.since.empty()) {
-    const auto time = parse_rfc3339(flags.since);
-    if (!time) return time.error();
-    filter.since_us = *time;
-  }
-  if (!flags.until.empty()) {
-    const auto time = parse_rfc3339(flags.until);
-    if (!time) return time.error();
-    filter.until_us = *time;
-  }
+  const auto timed = filter.set_times(flags.since, flags.until);
+  if (!timed) return timed.error();
   filter.model = flags.model;
   filter.status = flags.status;
   filter.limit = flags.limit;
@@ -179,12 +172,10 @@ int run_show(const Context& context, const std::string& id, bool with_contents) 
     if (!proof) return fail(proof.error());
     OrderedJson hashes = OrderedJson::array();
     for (const Digest& hash : *proof) hashes.push_back(hash.hex());
-    const std::uint8_t leaf_prefix = 0;
-    out["leaves"].push_back(
-        {{"index", leaf.index},
-         {"leaf_hash", sha256({Bytes(&leaf_prefix, 1), as_bytes(leaf.bytes)}).hex()},
-         {"leaf", OrderedJson::parse(leaf.bytes)},
-         {"inclusion_proof", std::move(hashes)}});
+    out["leaves"].push_back({{"index", leaf.index},
+                             {"leaf_hash", audit::leaf_hash(as_bytes(leaf.bytes)).hex()},
+                             {"leaf", OrderedJson::parse(leaf.bytes)},
+                             {"inclusion_proof", std::move(hashes)}});
   }
   if (with_contents) {
     auto contents = contents_of(context, **reader, *leaves);

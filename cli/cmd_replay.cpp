@@ -1,6 +1,7 @@
 // verbatim replay: compute recorded answers again, and say how far they agree.
 
 #include "audit/reader.hpp"
+#include "audit/signer.hpp"
 #include "cli/command.hpp"
 #include "cli/model_places.hpp"
 #include "kernels/backend.hpp"
@@ -57,8 +58,8 @@ Result<std::vector<replay::ModelPlace>> places_of(const Context& context,
 
 /// The verdict's leaf, with the signed statement as its content.
 Result<void> append_verdict(audit::Appender& appender, audit::LogReader& reader,
-                            const std::string& data, const Verdict& verdict) {
-  auto statement = replay::signed_statement(reader, data, verdict);
+                            const audit::NoteSigningKey& key, const Verdict& verdict) {
+  auto statement = replay::signed_statement(reader, verdict, key);
   if (!statement) return statement.error();
   audit::LeafDraft draft;
   draft.type = "replay_verdict";
@@ -145,6 +146,8 @@ int run_replay(const Context& context, const ReplayFlags& flags) {
   options.profile = flags.engine.profile;
   replay::Engines engines(std::move(*places), options);
 
+  const auto key = audit::load_log_key(context.data);
+  if (!key) return fail(key.error());
   static const SystemClock clock;
   auto appender = audit::open_appender(context.data, clock);
   if (!appender) return fail(appender.error());
@@ -155,7 +158,7 @@ int run_replay(const Context& context, const ReplayFlags& flags) {
   for (const Uuid& id : *ids) {
     auto verdict = replay::replay_record(**reader, engines, id, method, clock);
     if (!verdict) return fail(verdict.error());
-    const auto appended = append_verdict(**appender, **reader, context.data, *verdict);
+    const auto appended = append_verdict(**appender, **reader, *key, *verdict);
     if (!appended) return fail(appended.error());
     verdicts.push_back(std::move(*verdict));
     if (progress)

@@ -135,9 +135,18 @@ Result<std::filesystem::path> demo_model_path() {
                "set VERBATIM_DEMO_MODEL to its folder, or name a model with --model NAME=PATH"};
 }
 
-void EngineFlags::add(CLI::App& command) {
+Result<std::filesystem::path> model_or_demo(const std::string& model) {
+  if (model.empty()) return demo_model_path();
+  return std::filesystem::path(model);
+}
+
+void add_model_option(CLI::App& command, std::string& model) {
   command.add_option("--model", model,
                      "Hugging Face folder or .gguf; default: the bundled demo model");
+}
+
+void EngineFlags::add(CLI::App& command) {
+  add_model_option(command, model);
   command.add_option("--profile", profile, "numerics profile")->capture_default_str();
   command.add_option("--backend", backend, "scalar, avx2, avx512, cuda or auto: the same bits")
       ->capture_default_str();

@@ -57,6 +57,11 @@ void print_json(const OrderedJson& value);
 /// Where the bundled demo model is: `VERBATIM_DEMO_MODEL`, beside the program, or in the source tree that it
 /// was built from. `not_found` says which places were tried.
 [[nodiscard]] Result<std::filesystem::path> demo_model_path();
+/// The model that --model names, or the demo model where it names none.
+[[nodiscard]] Result<std::filesystem::path> model_or_demo(const std::string& model);
+
+/// --model, where the command takes one model.
+void add_model_option(CLI::App& command, std::string& model);
 
 /// Options for the engine that several subcommands take.
 struct EngineFlags {

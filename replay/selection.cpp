@@ -17,16 +17,8 @@ Result<std::vector<Uuid>> matching(audit::LogReader& reader, const Selection& se
 
   audit::RecordFilter filter;
   filter.model = selection.model;
-  if (!selection.since.empty()) {
-    const auto time = parse_rfc3339(selection.since);
-    if (!time) return time.error();
-    filter.since_us = *time;
-  }
-  if (!selection.until.empty()) {
-    const auto time = parse_rfc3339(selection.until);
-    if (!time) return time.error();
-    filter.until_us = *time;
-  }
+  const auto timed = filter.set_times(selection.since, selection.until);
+  if (!timed) return timed.error();
   const auto records = reader.list(filter);
   if (!records) return records.error();
   for (const auto& record : *records) ids.push_back(record.id);

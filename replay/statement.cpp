@@ -1,7 +1,7 @@
 #include "replay/statement.hpp"
 
 #include "audit/dsse.hpp"
-#include "audit/signer.hpp"
+#include "audit/merkle.hpp"
 
 namespace verbatim::replay {
 
@@ -33,8 +33,6 @@ Result<std::string> statement(audit::LogReader& reader, const Verdict& verdict) 
   const std::uint64_t index = verdict.response_index.value_or(verdict.request_index);
   const auto leaf = reader.leaf(index);
   if (!leaf) return leaf.error();
-  const std::uint8_t leaf_prefix = 0;
-  const Digest leaf_hash = sha256({Bytes(&leaf_prefix, 1), as_bytes(leaf->bytes)});
 
   Json configuration = Json::array();
   if (verdict.engine) {
@@ -46,21 +44,20 @@ Result<std::string> statement(audit::LogReader& reader, const Verdict& verdict) 
                     {"configuration", std::move(configuration)},
                     {"verbatim", verdict_fields(verdict)}};
   predicate[outcome.list] = Json::array({verdict_name(verdict.kind)});
-  return canonical({{"_type", "https://in-toto.io/Statement/v1"},
-                    {"subject", Json::array({{{"name", "leaf/" + std::to_string(index)},
-                                              {"digest", {{"sha256", leaf_hash.hex()}}}}})},
-                    {"predicateType", "https://in-toto.io/attestation/test-result/v0.1"},
-                    {"predicate", std::move(predicate)}});
+  return canonical(
+      {{"_type", "https://in-toto.io/Statement/v1"},
+       {"subject",
+        Json::array({{{"name", "leaf/" + std::to_string(index)},
+                      {"digest", {{"sha256", audit::leaf_hash(as_bytes(leaf->bytes)).hex()}}}}})},
+       {"predicateType", "https://in-toto.io/attestation/test-result/v0.1"},
+       {"predicate", std::move(predicate)}});
 }
 
-Result<std::string> signed_statement(audit::LogReader& reader,
-                                     const std::filesystem::path& data_dir,
-                                     const Verdict& verdict) {
+Result<std::string> signed_statement(audit::LogReader& reader, const Verdict& verdict,
+                                     const audit::NoteSigningKey& key) {
   const auto text = statement(reader, verdict);
   if (!text) return text.error();
-  const auto key = audit::load_log_key(data_dir);
-  if (!key) return key.error();
-  return audit::sign_statement(*text, *key);
+  return audit::sign_statement(*text, key);
 }
 
 }  // namespace verbatim::replay

@@ -2,10 +2,10 @@
 // A verdict as a signed statement: in-toto Statement v1 with the test-result v0.1 predicate, in DSSE, in a Sigstore
 // bundle v0.3. Format: schema/replay-statement.md.
 
+#include "audit/note.hpp"
 #include "audit/reader.hpp"
 #include "replay/verdict.hpp"
 
-#include <filesystem>
 #include <string>
 
 namespace verbatim::replay {
@@ -15,9 +15,8 @@ namespace verbatim::replay {
 /// FAILED: DIVERGED.
 [[nodiscard]] Result<std::string> statement(audit::LogReader& reader, const Verdict& verdict);
 
-/// The statement signed by the log's key, as a Sigstore bundle. `storage_failed` when the key cannot be read.
-[[nodiscard]] Result<std::string> signed_statement(audit::LogReader& reader,
-                                                   const std::filesystem::path& data_dir,
-                                                   const Verdict& verdict);
+/// The statement signed by `key` (audit::load_log_key), as a Sigstore bundle.
+[[nodiscard]] Result<std::string> signed_statement(audit::LogReader& reader, const Verdict& verdict,
+                                                   const audit::NoteSigningKey& key);
 
 }  // namespace verbatim::replay

@@ -4,6 +4,7 @@
 #include "schema/error.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,15 @@ using ByteVector = std::vector<std::uint8_t>;
 /// The text with these bytes, borrowed from them. It may hold any byte.
 [[nodiscard]] inline std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Takes one line off the front of `text`, and returns it without its newline; none where no newline is left.
+[[nodiscard]] inline std::optional<std::string_view> take_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return line;
 }
 
 /// Lower-case hexadecimal.

@@ -1,5 +1,7 @@
 #include "schema/file.hpp"
 
+#include "schema/descriptor.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,22 +12,6 @@
 namespace verbatim {
 
 namespace {
-
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-  [[nodiscard]] bool ok() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 Error failure(const std::string& what, const std::filesystem::path& path) {
   const Errc code = errno == ENOENT ? Errc::not_found : Errc::storage_failed;

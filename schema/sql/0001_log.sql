@@ -51,26 +51,26 @@ CREATE TABLE canonical_output (
 
 CREATE TRIGGER leaf_in_order BEFORE INSERT ON leaf
 WHEN NEW.idx IS NOT (SELECT coalesce(max(idx) + 1, 0) FROM leaf)
-BEGIN SELECT RAISE(ABORT, 'leaves are appended in order'); END;
+BEGIN SELECT RAISE(FAIL, 'leaves are appended in order'); END;
 CREATE TRIGGER leaf_no_update BEFORE UPDATE ON leaf
-BEGIN SELECT RAISE(ABORT, 'leaves are append-only'); END;
+BEGIN SELECT RAISE(FAIL, 'leaves are append-only'); END;
 CREATE TRIGGER leaf_no_delete BEFORE DELETE ON leaf
-BEGIN SELECT RAISE(ABORT, 'leaves are append-only'); END;
+BEGIN SELECT RAISE(FAIL, 'leaves are append-only'); END;
 
 CREATE TRIGGER checkpoint_in_order BEFORE INSERT ON checkpoint
 WHEN NEW.size <= (SELECT coalesce(max(size), -1) FROM checkpoint)
-BEGIN SELECT RAISE(ABORT, 'checkpoints only grow'); END;
+BEGIN SELECT RAISE(FAIL, 'checkpoints only grow'); END;
 CREATE TRIGGER checkpoint_no_update BEFORE UPDATE ON checkpoint
-BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+BEGIN SELECT RAISE(FAIL, 'checkpoints are append-only'); END;
 CREATE TRIGGER checkpoint_no_delete BEFORE DELETE ON checkpoint
-BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+BEGIN SELECT RAISE(FAIL, 'checkpoints are append-only'); END;
 
 CREATE TRIGGER content_in_order BEFORE INSERT ON content
 WHEN NEW.id <= (SELECT coalesce(max(id), -1) FROM content)
-BEGIN SELECT RAISE(ABORT, 'contents are appended in order'); END;
+BEGIN SELECT RAISE(FAIL, 'contents are appended in order'); END;
 CREATE TRIGGER content_only_erased BEFORE UPDATE ON content
 WHEN NEW.id IS NOT OLD.id OR NEW.kek IS NOT OLD.kek OR NEW.codec IS NOT OLD.codec
   OR NEW.dek IS NOT NULL OR NEW.sealed IS NOT NULL
-BEGIN SELECT RAISE(ABORT, 'contents can only be erased'); END;
+BEGIN SELECT RAISE(FAIL, 'contents can only be erased'); END;
 CREATE TRIGGER content_no_delete BEFORE DELETE ON content
-BEGIN SELECT RAISE(ABORT, 'contents can only be erased'); END;
+BEGIN SELECT RAISE(FAIL, 'contents can only be erased'); END;

@@ -50,7 +50,7 @@ class Store {
   std::uint64_t wal_bytes_ = 0;
   Queries queries_{db_};
   // OR FAIL, here and in the triggers: a refusal rolls the whole transaction back anyway, and the default would have
-  // SQLite open a savepoint for each row.
+  // SQLite keep a savepoint for each row (0001_log.sql).
   Statement insert_leaf_{db_, R"(
       INSERT OR FAIL INTO leaf (idx, id, type, time_us, status, model, route, cache, tenant, hashes, bytes)
       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11))"};

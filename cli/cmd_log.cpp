@@ -253,8 +253,10 @@ void add_log(CLI::App& app, Context& context) {
   list->add_option("--since", flags->since, "RFC 3339 time or date");
   list->add_option("--until", flags->until, "RFC 3339 time or date");
   list->add_option("--model", flags->model, "requested model");
-  list->add_option("--status", flags->status, "complete, cache_hit, client_disconnect, ...");
-  list->add_option("--limit", flags->limit, "at most so many; the newest are kept");
+  list->add_option("--status", flags->status, "complete, cache_hit, client_disconnect, ...")
+      ->check(exchange_status());
+  list->add_option("--limit", flags->limit, "at most so many; the newest are kept")
+      ->check(whole_number());
   list->add_flag("--all-types", flags->all_types, "leaves of every type, not exchanges alone");
   add_common(*list, context, "verbatim log list --since 2026-11-01 --status complete --json");
   list->callback([&context, flags] { context.exit_code = run_list(context, *flags); });

@@ -45,6 +45,15 @@ int not_in_this_version(const std::string& what);
 /// One JSON value on a line on stdout. Floats print as the shortest decimal that reads back.
 void print_json(const OrderedJson& value);
 
+/// For options with a whole number from `min` to `max`: "-1" and what is too large are refused, not wrapped around.
+[[nodiscard]] CLI::Validator whole_number(std::uint64_t min = 0,
+                                          std::uint64_t max = std::uint64_t{1} << 53);
+inline constexpr std::uint64_t kThreadsMax = 1024;
+/// For --seed: any u64.
+inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
+/// For --status: how an exchange can have ended.
+[[nodiscard]] CLI::Validator exchange_status();
+
 /// Opens NAME=VALUE.
 [[nodiscard]] Result<std::pair<std::string, std::string>> split_assignment(const std::string& text);
 

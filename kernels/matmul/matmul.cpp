@@ -3,15 +3,12 @@
 #include "kernels/matmul/detail.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 namespace verbatim::kernels {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;
 // Below this many multiply-adds a hand-over to another thread costs more than it saves.
 constexpr std::size_t kWorthThreads = std::size_t{1} << 18;
 
@@ -38,8 +35,6 @@ std::vector<const std::byte*> rows_of(const WeightsView& view) {
 
 }  // namespace
 
-void PackedWeights::Free::operator()(std::byte* p) const { std::free(p); }
-
 PackedWeights::PackedWeights(const WeightsView& view, ThreadPool* pool)
     : PackedWeights(rows_of(view), view.dtype, view.cols, pool) {}
 
@@ -57,9 +52,7 @@ PackedWeights::PackedWeights(std::span<const std::byte* const> rows, Dtype dtype
 
 void PackedWeights::pack(std::span<const std::byte* const> rows, ThreadPool* pool) {
   const std::size_t panel_bytes = row_bytes(dtype_, cols_) * kPanel;
-  const std::size_t size = (panels() * panel_bytes + kAlignment - 1) / kAlignment * kAlignment;
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(size, kAlignment))));
-  if (data_ == nullptr) throw std::bad_alloc();
+  data_ = AlignedMemory(panels() * panel_bytes);
   run_tasks(pool, panels(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t p = begin; p < end; ++p) {
       const auto mine = rows.subspan(p * kPanel, std::min(kPanel, rows.size() - p * kPanel));

@@ -4,11 +4,11 @@
 #include "kernels/backend.hpp"
 #include "kernels/block.hpp"
 #include "kernels/dtype.hpp"
+#include "kernels/memory.hpp"
 #include "kernels/thread_pool.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -54,12 +54,9 @@ class PackedWeights {
   void unpack_row(std::size_t n, float* out) const;
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
   void pack(std::span<const std::byte* const> rows, ThreadPool* pool);
 
-  std::unique_ptr<std::byte, Free> data_;
+  AlignedMemory data_;
   std::vector<const std::byte*> row_data_;
   std::size_t rows_ = 0, cols_ = 0;
   Dtype dtype_ = Dtype::f32;

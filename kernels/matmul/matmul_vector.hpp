@@ -173,14 +173,28 @@ struct BlockedMatmul {
     if constexpr (rows > 1) tile_row<rows - 1>(source, range, count, x, y, depth, first);
   }
 
-  /// Few rows: the weights are read once, in long runs.
+  /// Few rows: the weights are read once, each panel from its first byte to its last, for memory is what is waited for.
   void few_rows() const {
-    float packed[kRows * kBlock];
+    float* packed = new float[range.m * range.cols];
     for (std::size_t block = 0; block < range.cols; block += kBlock) {
-      const std::size_t depth = range.cols - block < kBlock ? range.cols - block : kBlock;
-      interleave(range.x + block, range.m, depth, packed);
-      tile_row(Source(range, block), range, range.m, packed, range.y, depth, block == 0);
+      interleave(range.x + block, range.m, depth_at(block), packed + range.m * block);
     }
+    constexpr std::size_t kGroup = panels_of<V>(1);
+    for (std::size_t p = range.begin; p < range.end; p += kGroup) {
+      PanelRange group = range;
+      group.begin = p;
+      group.end = range.end - p < kGroup ? range.end : p + kGroup;
+      for (std::size_t block = 0; block < range.cols; block += kBlock) {
+        tile_row(Source(range, block), group, range.m, packed + range.m * block, range.y,
+                 depth_at(block), block == 0);
+      }
+    }
+    delete[] packed;
+  }
+
+  /// How many k the block that begins at `block` has.
+  [[nodiscard]] std::size_t depth_at(std::size_t block) const {
+    return range.cols - block < kBlock ? range.cols - block : kBlock;
   }
 
   /// (rows, depth) of x to (depth, rows).
@@ -195,7 +209,7 @@ struct BlockedMatmul {
   void many_rows(const float* x, float* y, std::size_t m, float* packed) const {
     constexpr std::size_t kGroup = panels_of<V>(kRows);
     for (std::size_t block = 0; block < range.cols; block += kBlock) {
-      const std::size_t depth = range.cols - block < kBlock ? range.cols - block : kBlock;
+      const std::size_t depth = depth_at(block);
       for (std::size_t r = 0; r < m; r += kRows) {
         const std::size_t rows = m - r < kRows ? m - r : kRows;
         interleave(x + r * range.x_stride + block, rows, depth, packed + r * kBlock);

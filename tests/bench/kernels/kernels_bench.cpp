@@ -81,6 +81,37 @@ void openblas_speed(benchmark::State& state, std::size_t m, int threads) {
 }
 #endif
 
+/// One row against weights that no cache holds: the speed of reading them. GB/s.
+void streamed_speed(benchmark::State& state, Dtype dtype, ThreadPool* pool) {
+  constexpr std::size_t kRows = 65'536;
+  const std::vector<std::byte> stored(row_bytes(dtype, kWidth) * kRows);
+  const PackedWeights w({stored.data(), dtype, kRows, kWidth});
+  const std::vector<float> x = numbers(kWidth);
+  std::vector<float> y(kRows);
+  for (auto _ : state) {
+    matmul(best_backend(), w, {x.data(), 1, kWidth, nullptr, y.data(), kRows}, pool);
+    benchmark::DoNotOptimize(y.data());
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      static_cast<double>(stored.size()) * static_cast<double>(state.iterations()) * 1e-9,
+      benchmark::Counter::kIsRate);
+}
+
+/// What the memory itself gives: the sum of as many bytes, by 64-bit additions.
+void read_speed(benchmark::State& state) {
+  const std::vector<std::uint64_t> memory(std::size_t{1} << 25, 1);
+  for (auto _ : state) {
+    std::uint64_t sums[16] = {};
+    for (std::size_t i = 0; i < memory.size(); i += 16) {
+      for (std::size_t j = 0; j < 16; ++j) sums[j] += memory[i + j];
+    }
+    benchmark::DoNotOptimize(sums);
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      8 * static_cast<double>(memory.size()) * static_cast<double>(state.iterations()) * 1e-9,
+      benchmark::Counter::kIsRate);
+}
+
 void elementary_speed(benchmark::State& state, Backend backend,
                       void (*function)(Backend, const float*, std::size_t, float*), float low,
                       float high) {
@@ -172,6 +203,25 @@ void add_matmuls(ThreadPool& pool) {
   }
 }
 
+void add_streams(ThreadPool& pool) {
+  benchmark::RegisterBenchmark("read/threads:1", read_speed)->UseRealTime();
+  benchmark::RegisterBenchmark("read/all_threads", read_speed)
+      ->Threads(pool.threads())
+      ->UseRealTime();
+  for (const auto& [type, dtype] :
+       {std::pair("f32", Dtype::f32), {"bf16", Dtype::bf16}, {"f16", Dtype::f16}}) {
+    const std::string label = std::string("matmul_streamed/") + type;
+    benchmark::RegisterBenchmark((label + "/threads:1").c_str(), [dtype = dtype](
+                                                                     benchmark::State& state) {
+      streamed_speed(state, dtype, nullptr);
+    })->UseRealTime();
+    benchmark::RegisterBenchmark((label + "/all_threads").c_str(), [dtype = dtype, &pool](
+                                                                       benchmark::State& state) {
+      streamed_speed(state, dtype, &pool);
+    })->UseRealTime();
+  }
+}
+
 void add_others() {
   for (const Backend backend : supported_backends()) {
     const std::string of = "/" + std::string(name(backend));
@@ -198,6 +248,7 @@ void add_others() {
 int main(int argc, char** argv) {
   ThreadPool pool(0);
   add_matmuls(pool);
+  add_streams(pool);
   add_others();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

@@ -17,7 +17,6 @@ constexpr std::array kPlanned = {
     Planned{"hold", "legal holds that block erasure"},
     Planned{"prune", "drop a prefix of the log by the retention policy"},
     Planned{"backup", "an online backup of the log"},
-    Planned{"probe", "repeat one request at an endpoint and count distinct answers"},
 };
 
 }  // namespace

@@ -86,6 +86,7 @@ void add_log(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
 void add_model(CLI::App& app, Context& context);
 void add_engine(CLI::App& app, Context& context);
+void add_probe(CLI::App& app, Context& context);
 void add_replay(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 /// Subcommands of the contract that this version does not have: each says so and exits with 2.

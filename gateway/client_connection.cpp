@@ -1,6 +1,7 @@
 #include "gateway/client_connection.hpp"
 
 #include <boost/asio/write.hpp>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
@@ -33,7 +34,7 @@ void ClientConnection::consume(std::size_t bytes) {
 }
 
 void ClientConnection::read_ahead() {
-  if (reading_ || gone_ || !socket_.is_open()) return;
+  if (reading_ || gone_ || half_closed_ || !socket_.is_open()) return;
   if (begin_ > 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
@@ -49,7 +50,10 @@ void ClientConnection::read_ahead() {
 
 void ClientConnection::read_done(error_code error, std::size_t bytes) {
   reading_ = false;
-  if (error) {
+  if (error == net::error::eof) {
+    half_closed_ = true;
+    watch_for_reset();
+  } else if (error) {
     gone_ = true;
   } else {
     end_ += bytes;
@@ -57,12 +61,47 @@ void ClientConnection::read_done(error_code error, std::size_t bytes) {
   if (waiting_) {
     read_signal_.wake();
   } else if (gone_) {
-    if (const auto tell = std::exchange(tell_gone_, nullptr)) tell();
+    tell_gone();
+  } else if (half_closed_) {
+    if (const auto tell = std::exchange(tell_half_closed_, nullptr)) tell();
+  }
+}
+
+void ClientConnection::tell_gone() {
+  if (const auto tell = std::exchange(tell_gone_, nullptr)) tell();
+}
+
+void ClientConnection::watch_for_reset() {
+  socket_.async_wait(tcp::socket::wait_error, [self = shared_from_this()](error_code error) {
+    if (error) return;  // the connection was closed here, or its deadline has passed
+    self->gone_ = true;
+    self->tell_gone();
+  });
+}
+
+void ClientConnection::probe(std::string_view opening) {
+  if (probed_ > 0 || gone_) return;
+  const auto sent =
+      ::send(socket_.native_handle(), opening.data(), opening.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent > 0) probed_ = static_cast<std::size_t>(sent);
+}
+
+void ClientConnection::give_up() {
+  gone_ = true;
+  tell_gone();
+}
+
+void ClientConnection::interrupt() {
+  interrupted_ = true;
+  if (waiting_) {
+    read_signal_.wake();
+  } else {
+    tell_gone();
   }
 }
 
 net::awaitable<bool> ClientConnection::more(std::chrono::milliseconds within) {
-  if (gone_) co_return false;
+  if (gone_ || half_closed_ || interrupted_) co_return false;
   const std::size_t before = end_ - begin_;
   deadline_.arm(within);
   read_ahead();
@@ -76,6 +115,7 @@ net::awaitable<bool> ClientConnection::more(std::chrono::milliseconds within) {
 net::awaitable<bool> ClientConnection::write(std::vector<net::const_buffer> pieces,
                                              std::chrono::milliseconds within) {
   if (gone_) co_return false;
+  pieces.front() += std::exchange(probed_, 0);
   deadline_.arm(within);
   const auto [error, bytes] = co_await net::async_write(socket_, pieces, kTuple);
   deadline_.disarm();

@@ -30,15 +30,30 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   }
   void consume(std::size_t bytes);
 
-  /// Waits for more bytes. False when the client has closed, failed, or not sent anything for
-  /// `within`.
+  /// Waits for more bytes. False when the client has closed, ended its sending side, failed, or not sent anything for
+  /// `within`, and when interrupt() was called.
   [[nodiscard]] net::awaitable<bool> more(std::chrono::milliseconds within);
 
   /// Starts to read without waiting: from here on a client who closes is noticed.
   void read_ahead();
-  /// Runs once, when the client goes while nobody waits in more(). Null to take it back.
+  /// Runs once, when the client goes, or interrupt() is called, while nobody waits in more(). Null to take it back.
   void on_gone(std::function<void()> tell) { tell_gone_ = std::move(tell); }
   [[nodiscard]] bool gone() const { return gone_; }
+
+  /// Runs once, when the client ends its sending side while nobody waits in more(): it has left, or it only sends no
+  /// more and still waits for its answer. TCP does not tell which until something is written. Null to take it back.
+  void on_half_closed(std::function<void()> tell) { tell_half_closed_ = std::move(tell); }
+  [[nodiscard]] bool half_closed() const { return half_closed_; }
+  /// Finds out whether a client that sends no more is still there, at no cost: sends `opening`, the bytes with which
+  /// any answer begins, and leaves them out of the next write(), which must begin with them. If the client has left,
+  /// its host answers with a reset, and on_gone() runs. Only while nothing of an answer has been written.
+  void probe(std::string_view opening);
+  /// A client that sends no more has left.
+  void give_up();
+
+  /// The gateway ends: whoever works for this client is told as by on_gone(), but may still write.
+  void interrupt();
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
   [[nodiscard]] bool timed_out() const { return timed_out_; }
   /// After a read that came too late: the client may still be told so.
   void forgive_timeout() { gone_ = timed_out_ = false; }
@@ -61,6 +76,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
  private:
   void read_done(error_code error, std::size_t bytes);
+  void watch_for_reset();
+  void tell_gone();
 
   tcp::socket socket_;
   Deadlines::Entry deadline_;
@@ -69,11 +86,14 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   std::size_t buffer_bytes_max_;
   bool reading_ = false;
   bool gone_ = false;
+  bool half_closed_ = false;
+  bool interrupted_ = false;
   bool timed_out_ = false;
   bool idle_ = true;
-  bool waiting_ = false;  // in more()
+  bool waiting_ = false;    // in more()
+  std::size_t probed_ = 0;  // of the next write, already sent
   Signal read_signal_;
-  std::function<void()> tell_gone_;
+  std::function<void()> tell_gone_, tell_half_closed_;
 };
 
 }  // namespace verbatim::gateway

@@ -8,7 +8,7 @@
 
 namespace verbatim::gateway {
 
-net::awaitable<bool> Exchange::run() {
+net::awaitable<bool> Exchange::answer() {
   // 1. Name the question: who asks what of whom.
   facts_ = read_request(api_, body_);
   if (head_.target.empty() || head_.target.front() != '/') {
@@ -21,6 +21,13 @@ net::awaitable<bool> Exchange::run() {
   if (upstream_ == nullptr) {
     const bool refused = co_await reject(404, "not_found", "nothing here serves this request");
     co_return refused;
+  }
+
+  // While the log is spared from rejections, what the local engine would refuse is refused before it has a leaf.
+  if (upstream_->local() && services_.ledger.rejections_spent()) {
+    const Ask question{head_, body_, facts_, api_, record_id_, cancellation_};
+    auto refusal = co_await upstream_->refusal(question);
+    if (refusal) co_return co_await refuse(std::move(*refusal));
   }
 
   // 2. Record it before anything leaves. In overlap mode the question may go on at once, but no
@@ -50,6 +57,8 @@ net::awaitable<bool> Exchange::run() {
     outcome = co_await upstream_->ask(question, tee_);
   }
 
+  if (outcome.status == EndStatus::rejected) services_.ledger.note_rejection();
+
   // 5. In overlap mode the answer may have been held, or refused, by a log that failed.
   if (services_.config.mode == audit::DurabilityMode::overlap) {
     const bool go_on = co_await request_recorded();
@@ -62,6 +71,13 @@ net::awaitable<bool> Exchange::run() {
     outcome.status = EndStatus::upstream_truncated;
     outcome.error_kind = "no_terminal_event";
     outcome.error_message = "the stream ended without its terminal event or a reason to finish";
+  }
+
+  if (outcome.status == EndStatus::client_disconnect && client_->interrupted()) {
+    outcome.status = EndStatus::gateway_error;
+    outcome.http_status = 503;
+    outcome.error_kind = "shutting_down";
+    outcome.error_message = "the gateway ended before the answer did";
   }
 
   // 7. Where no answer came, and nothing has been given out, the gateway says so itself. An answer
@@ -79,12 +95,64 @@ net::awaitable<bool> Exchange::run() {
   co_return keep;
 }
 
+net::awaitable<bool> Exchange::run() {
+  std::exception_ptr thrown;
+  try {
+    const bool keep = co_await answer();
+    co_return keep;
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  const bool keep = co_await conclude_failed(std::move(thrown));
+  co_return keep;
+}
+
+net::awaitable<bool> Exchange::conclude_failed(std::exception_ptr thrown) {
+  Outcome outcome;
+  outcome.status = EndStatus::gateway_error;
+  outcome.http_status = 500;
+  outcome.error_kind = "internal_error";
+  outcome.error_message = "the gateway failed";
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& bug) {
+    // For the operator's eyes: what an exception says may quote what it choked on.
+    services_.ledger.complain_of_bug(bug.what());
+  } catch (...) {
+    services_.ledger.complain_of_bug("something that is no std::exception");
+  }
+  cancellation_.on_cancel(nullptr);
+  if (concluded_) {  // its record is closed: only the connection is left to end
+    client_->abort();
+    co_return false;
+  }
+  if (!request_index_ && !request_append_ && !log_failed_) begin_request_leaf();
+  const bool go_on = co_await request_recorded();
+  if (!go_on) co_return co_await refuse_unrecorded();
+  const bool whole = !tee_.begun();
+  if (whole) replaced_ = answer_error(tee_, outcome);
+  const bool keep = co_await conclude(std::move(outcome), whole);
+  co_return keep;
+}
+
 net::awaitable<bool> Exchange::reject(int http_status, std::string kind, std::string message) {
   Outcome outcome;
   outcome.status = EndStatus::rejected;
   outcome.http_status = http_status;
   outcome.error_kind = std::move(kind);
   outcome.error_message = std::move(message);
+  std::exception_ptr thrown;
+  try {
+    const bool keep = co_await refuse(std::move(outcome));
+    co_return keep;
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  const bool keep = co_await conclude_failed(std::move(thrown));
+  co_return keep;
+}
+
+net::awaitable<bool> Exchange::refuse(Outcome outcome) {
   // Beyond a rate rejections share a leaf, so that nobody can fill the disk with them.
   if (services_.ledger.admit_rejection()) {
     begin_request_leaf();
@@ -112,6 +180,7 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
     draft.contents.push_back({"response.body", tee_.take_body(whole)});
     services_.metrics.count_bytes(body_.size(), draft.contents.back().bytes.size());
     auto end = co_await append(services_.recorder, services_.mailbox, std::move(draft));
+    concluded_ = true;
     recorded = end.has_value();
     if (!end) services_.ledger.complain(end.error().message());
     if (!end && fail_open()) services_.ledger.count_gap(end.error().message());
@@ -168,13 +237,25 @@ Exchange::Exchange(Services& services, std::shared_ptr<ClientConnection> client,
       tee_(*client_, services.clock, tee_options()) {
   services_.metrics.set_in_flight(+1);
   client_->on_gone([this] { cancellation_.cancel(); });
+  client_->on_half_closed([this] { client_sends_no_more(); });
   client_->read_ahead();
-  if (client_->gone()) cancellation_.cancel();
+  if (client_->gone() || client_->interrupted()) cancellation_.cancel();
+  if (client_->half_closed()) client_sends_no_more();
 }
 
 Exchange::~Exchange() {
   client_->on_gone(nullptr);
+  client_->on_half_closed(nullptr);
   services_.metrics.set_in_flight(-1);
+}
+
+/// Who ends the sending side before the answer begins may wait for it still; who does so later has left.
+void Exchange::client_sends_no_more() {
+  if (tee_.begun()) {
+    client_->give_up();
+  } else {
+    client_->probe(kStatusLineOpening);
+  }
 }
 
 bool Exchange::fail_open() const {

@@ -7,6 +7,7 @@
 #include "gateway/tee.hpp"
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,7 +26,8 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   /// Answers the request. True if the connection may serve another one; if false, the caller closes
-  /// it (where a cut had to be a reset, it is closed already).
+  /// it (where a cut had to be a reset, it is closed already). An exception on the way, which only a bug or want of
+  /// memory makes, ends as any failure does: the client is told, and the record is closed (`gateway_error`).
   [[nodiscard]] net::awaitable<bool> run();
 
   /// Refuses a request that was not read to its end, or that nobody serves. As run().
@@ -39,12 +41,17 @@ class Exchange {
   void describe_end(const Outcome& outcome, Json& fields) const;
   [[nodiscard]] bool may_become_canonical(const Outcome& outcome) const;
 
+  [[nodiscard]] net::awaitable<bool> answer();
+  [[nodiscard]] net::awaitable<bool> conclude_failed(std::exception_ptr thrown);
+  [[nodiscard]] net::awaitable<bool> refuse(Outcome outcome);
+
   void begin_request_leaf();
   [[nodiscard]] net::awaitable<bool> request_recorded();
   [[nodiscard]] net::awaitable<void> consult_cache();
   [[nodiscard]] bool look_up();
   [[nodiscard]] net::awaitable<Outcome> serve_hit();
   void name_upstream_error(Outcome& outcome) const;
+  void client_sends_no_more();
   std::string answer_error(Tee& tee, const Outcome& outcome) const;
   /// `whole`: the client gets a whole answer, whatever it says; else what it has is cut off.
   [[nodiscard]] net::awaitable<bool> conclude(Outcome outcome, bool whole);
@@ -71,7 +78,7 @@ class Exchange {
   std::optional<PendingAppend> request_append_;
   std::optional<std::uint64_t> request_index_;  // once durable
   bool log_failed_ = false;                     // the request leaf could not be written
-  bool leafless_ = false;                       // a rejection that is only counted
+  bool concluded_ = false;                      // the response leaf was handed to the log
 
   std::string_view cache_status_ = "bypass";
   std::optional<Digest> cache_key_;

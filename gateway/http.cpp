@@ -17,6 +17,13 @@ std::string_view std_view(string_view text) { return {text.data(), text.size()};
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
+/// One length, written in one way. Beast also takes lists of equal lengths ("2, 2"), which would go on as they are to
+/// a reader who may see something else in them.
+bool is_length(std::string_view value) {
+  return !value.empty() &&
+         std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 }  // namespace
 
 bool same_word(std::string_view a, std::string_view b) {
@@ -72,8 +79,10 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   void on_field_impl(http::field name, string_view name_text, string_view value,
                      error_code& error) override {
     if (body_begun_) return;  // trailers: hop-by-hop, dropped
-    if (name == http::field::content_length && ++lengths_ + codings_ > 1) {
-      refuse(HttpFault::framing_conflict, error);
+    if (name == http::field::content_length) {
+      if (++lengths_ + codings_ > 1 || !is_length(std_view(value))) {
+        refuse(HttpFault::framing_conflict, error);
+      }
     } else if (name == http::field::transfer_encoding) {
       if (++codings_ + lengths_ > 1) {
         refuse(HttpFault::framing_conflict, error);
@@ -87,6 +96,8 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   void on_header_impl(error_code& error) override {
     // A chunked HTTP/1.0 request has no agreed end (RFC 9112 section 6.1).
     if (head.version < 11 && codings_ > 0) refuse(HttpFault::framing_conflict, error);
+    // RFC 9112 section 3.2.
+    if (head.version >= 11 && hosts_ == 0) refuse(HttpFault::malformed, error);
   }
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
     body_begun_ = true;
@@ -165,19 +176,32 @@ class ResponseParser::Impl final : public http::basic_parser<false> {
   int status = 0;
 
   void on_request_impl(http::verb, string_view, string_view, int, error_code&) override {}
-  void on_response_impl(int code, string_view reason, int version, error_code&) override {
+  void on_response_impl(int code, string_view reason, int version, error_code& error) override {
+    // Below 100 nothing is defined; 101 answers an Upgrade, and none was asked for.
+    if (code < 100 || code == 101) error = http::error::bad_status;
     status = code;
     head_.status = code;
     head_.reason = std_view(reason);
     head_.version = version;
   }
-  void on_field_impl(http::field, string_view name, string_view value, error_code&) override {
-    if (!head_given_) head_.fields.add(std_view(name), std_view(value));
+  void on_field_impl(http::field name, string_view name_text, string_view value,
+                     error_code& error) override {
+    if (head_given_) return;  // trailers: hop-by-hop, dropped
+    if (name == http::field::content_length && (++lengths_ > 1 || !is_length(std_view(value)))) {
+      error = http::error::bad_content_length;
+    }
+    // Any other coding was not asked for (no TE is sent), and taking it off is not ours: the client would get bytes
+    // that nobody can name.
+    if (name == http::field::transfer_encoding && !same_word(std_view(value), "chunked") &&
+        !same_word(std_view(value), "identity")) {
+      error = http::error::bad_transfer_encoding;
+    }
+    head_.fields.add(std_view(name_text), std_view(value));
   }
   void on_header_impl(error_code&) override {
     head_given_ = true;
     const auto length = content_length();
-    if (status / 100 == 1 && status != 101) return;  // interim: not the answer
+    if (status / 100 == 1) return;  // interim: not the answer
     reader_.on_head(std::move(head_), length ? std::optional<std::uint64_t>(*length) : std::nullopt,
                     need_eof());
   }
@@ -196,6 +220,7 @@ class ResponseParser::Impl final : public http::basic_parser<false> {
  private:
   ResponseReader& reader_;
   ResponseHead head_;
+  int lengths_ = 0;
   bool head_given_ = false;
 };
 

@@ -58,8 +58,8 @@ struct ResponseHead {
 /// What is wrong with a request, by what has to be done about it.
 enum class HttpFault {
   none,
-  malformed,           ///< 400
-  framing_conflict,    ///< 400: both Content-Length and Transfer-Encoding, or one of them twice
+  malformed,         ///< 400; also HTTP/1.1 without Host, or with two
+  framing_conflict,  ///< 400: both Content-Length and Transfer-Encoding, one of them twice, or a list
   header_too_large,    ///< 431
   body_too_large,      ///< 413
   unsupported_coding,  ///< 501: a transfer coding other than chunked
@@ -98,7 +98,9 @@ class ResponseReader {
   virtual void on_body(std::string_view bytes) = 0;
 };
 
-/// Reads one response. As RequestParser; 1xx responses are to be read with a parser of their own.
+/// Reads one response. As RequestParser; 1xx responses are to be read with a parser of their own. Fails on what could be
+/// read in two ways (lengths that are lists or come twice, a length beside chunks, a transfer coding other than
+/// chunked), on a status below 100, and on 101.
 class ResponseParser {
  public:
   /// `head_only`: the answer to a HEAD request. `reader` must outlive the parser.

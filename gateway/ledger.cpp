@@ -19,16 +19,33 @@ Ledger::Ledger(Recorder& recorder, std::shared_ptr<Mailbox> mailbox, UuidGenerat
       refilled_us_(clock.steady_us()),
       rejections_id_(ids.next()) {}
 
-bool Ledger::admit_rejection() {
+void Ledger::refill() {
   const std::int64_t now = clock_.steady_us();
   tokens_ = std::min(rate_, tokens_ + rate_ * static_cast<double>(now - refilled_us_) / 1e6);
   refilled_us_ = now;
-  if (tokens_ >= 1) {
+}
+
+bool Ledger::admit_rejection() {
+  if (!rejections_spent()) {
     tokens_ -= 1;
     return true;
   }
   if (rejections_++ == 0) rejections_since_us_ = clock_.now_us();
   return false;
+}
+
+void Ledger::note_rejection() {
+  refill();
+  tokens_ = std::max(0.0, tokens_ - 1);
+}
+
+bool Ledger::rejections_spent() {
+  refill();
+  return tokens_ < 1;
+}
+
+void Ledger::complain_of_bug(std::string_view what) {
+  out_->error("an exchange ended with an exception: {}", what);
 }
 
 void Ledger::complain(const std::string& reason) {

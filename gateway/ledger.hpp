@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace verbatim::gateway {
 
@@ -23,11 +24,18 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   /// True if a rejection may have leaves of its own; else it is counted, and rejections_id() is its
   /// record.
   [[nodiscard]] bool admit_rejection();
+  /// A rejection that had leaves of its own before it was known to be one: counts against the rate.
+  void note_rejection();
+  /// True if a rejection could not have leaves of its own now.
+  [[nodiscard]] bool rejections_spent();
   /// The record id that the coming `rejections` leaf will have.
   [[nodiscard]] std::string rejections_id() const { return rejections_id_.str(); }
 
   /// A leaf could not be written: said aloud, at most once a second.
   void complain(const std::string& reason);
+
+  /// An exchange ended with an exception.
+  void complain_of_bug(std::string_view what);
 
   /// An exchange, or the end of one, was answered without its leaf.
   void count_gap(const std::string& reason);
@@ -38,6 +46,7 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   void settle();
 
  private:
+  void refill();
   void settle_rejections();
   void settle_gap();
 

@@ -227,6 +227,15 @@ std::string special_text(const Engine& engine, std::optional<TokenId> id) {
   return id ? engine.tokenizer()->token_text(*id) : std::string();
 }
 
+/// Refused before it is encoded: a text that is longer than the context whatever its tokens are.
+std::optional<Error> find_too_long(const Engine& engine, std::string_view text) {
+  const auto bytes_max = engine.tokenizer()->text_bytes_per_token_max();
+  if (!bytes_max || text.size() / *bytes_max <= engine.context_max()) return std::nullopt;
+  return bad("the prompt of " + std::to_string(text.size()) +
+             " bytes is longer than the model's context of " +
+             std::to_string(engine.context_max()) + " tokens");
+}
+
 /// Renders the chat and encodes it. The template writes BOS itself where the model wants one, so
 /// none is added.
 Result<std::vector<TokenId>> chat_prompt(const Engine& engine, Ordered messages,
@@ -241,6 +250,7 @@ Result<std::vector<TokenId>> chat_prompt(const Engine& engine, Ordered messages,
   input.now_us = now_us;
   const auto text = chat_template->render(input);
   if (!text) return text.error();
+  if (auto too_long = find_too_long(engine, *text)) return *too_long;
   return engine.tokenizer()->encode(*text, {/*add_special=*/false, /*parse_special=*/true});
 }
 
@@ -288,6 +298,7 @@ Result<std::vector<TokenId>> completion_prompt(const Ordered& prompt, const Engi
   if (prompt.is_string()) {
     text = prompt.get<std::string>();
     if (!engine.tokenizer()) return bad("this model has no tokenizer: give token ids");
+    if (auto too_long = find_too_long(engine, text)) return *too_long;
     return engine.tokenizer()->encode(text, {/*add_special=*/true, /*parse_special=*/true});
   }
   std::vector<TokenId> ids;

@@ -5,7 +5,10 @@
 #include "gateway/local_request.hpp"
 #include "gateway/router.hpp"
 
+#include <boost/asio/thread_pool.hpp>
+
 #include <deque>
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -64,7 +67,10 @@ class Run : public std::enable_shared_from_this<Run> {
     for (const auto& generation : generations_) generation->cancel();
   }
   /// The generations know this object by their callbacks: without this the two would keep each other for ever.
-  void let_go() { generations_.clear(); }
+  void let_go() {
+    cancel();  // of no effect on those that have ended
+    generations_.clear();
+  }
   [[nodiscard]] net::awaitable<std::deque<Happening>> next() {
     const auto self = shared_from_this();
     while (happenings_.empty()) co_await signal_.wait();
@@ -113,11 +119,67 @@ void give_head(AnswerSink& sink, std::string_view type, std::optional<std::uint6
   sink.on_head(std::move(head), length, false);
 }
 
+/// Reads requests: short ones at once, long ones on threads of their own, because to parse, render and tokenise a prompt
+/// of megabytes takes seconds.
+class RequestReader {
+ public:
+  explicit RequestReader(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+  ~RequestReader() { threads_.join(); }
+  RequestReader(const RequestReader&) = delete;
+  RequestReader& operator=(const RequestReader&) = delete;
+
+  /// As read_local_request(). Ends early, with `cancelled`, when the client leaves.
+  [[nodiscard]] net::awaitable<Result<LocalQuestion>> read(const Ask& ask,
+                                                           std::shared_ptr<Engine> engine,
+                                                           std::int64_t now_us) {
+    if (ask.body.size() <= kShortBytes) {
+      co_return read_local_request(ask.api, ask.body, *engine, now_us, make_seed());
+    }
+    // The thread's own: the exchange may end before it.
+    const auto reading = std::make_shared<Reading>();
+    reading->body = ask.body;
+    net::post(threads_, [reading, mailbox = mailbox_, engine, api = ask.api, now_us] {
+      try {
+        reading->result.emplace(
+            read_local_request(api, reading->body, *engine, now_us, make_seed()));
+      } catch (...) {
+        reading->thrown = std::current_exception();
+      }
+      mailbox->post([reading] {
+        reading->done = true;
+        reading->signal.wake();
+      });
+    });
+    ask.cancellation.on_cancel([reading] { reading->signal.wake(); });
+    while (!reading->done && !ask.cancellation.cancelled()) co_await reading->signal.wait();
+    ask.cancellation.on_cancel(nullptr);
+    if (!reading->done) co_return Error{Errc::cancelled, "the client closed", "", ""};
+    if (reading->thrown) std::rethrow_exception(reading->thrown);
+    co_return std::move(*reading->result);
+  }
+
+ private:
+  static constexpr std::size_t kShortBytes = 8192;
+  struct Reading {
+    std::string body;
+    std::optional<Result<LocalQuestion>> result;
+    std::exception_ptr thrown;
+    bool done = false;  // the gateway's thread only
+    Signal signal;
+  };
+
+  std::shared_ptr<Mailbox> mailbox_;
+  net::thread_pool threads_{2};
+};
+
 class LocalUpstream final : public Upstream {
  public:
   LocalUpstream(std::shared_ptr<Mailbox> mailbox, const Clock& clock,
                 std::vector<LocalModel> models)
-      : mailbox_(std::move(mailbox)), clock_(clock), models_(std::move(models)) {}
+      : mailbox_(std::move(mailbox)),
+        clock_(clock),
+        models_(std::move(models)),
+        reader_(mailbox_) {}
 
   [[nodiscard]] std::string_view name() const override { return "local"; }
   [[nodiscard]] bool local() const override { return true; }
@@ -145,23 +207,26 @@ class LocalUpstream final : public Upstream {
       Outcome outcome = co_await list_models(question, sink);
       co_return outcome;
     }
-    if (question.api == Api::generic || question.api == Api::openai_responses) {
-      co_return refused(
-          404, "not_found",
-          "no model here serves " + leaf_text(redacted_target(question.head.target), 128));
-    }
-    const LocalModel* model = find(question.facts.model);
-    if (!question.facts.is_json) {
-      co_return refused(400, "invalid_request", "the body is not a valid JSON object");
-    }
-    if (question.facts.model.empty())
-      co_return refused(400, "invalid_request", "'model' is missing");
-    if (model == nullptr) co_return no_such_model(question.facts.model);
-    auto read = read_local_request(question.api, question.body, *model->engine, clock_.now_us(),
-                                   make_seed());
+    if (auto refusal = refusal_at_sight(question)) co_return std::move(*refusal);
+    const LocalModel& model = *find(question.facts.model);
+    auto read = co_await reader_.read(question, model.engine, clock_.now_us());
+    if (question.cancellation.cancelled()) co_return client_left();
     if (!read) co_return refused(read.error());
-    Outcome outcome = co_await generate(question, *read, *model->engine, sink);
+    Outcome outcome = co_await generate(question, *read, *model.engine, sink);
     co_return outcome;
+  }
+
+  [[nodiscard]] net::awaitable<std::optional<Outcome>> refusal(const Ask& question) override {
+    if (question.api == Api::openai_models) {
+      const std::string wanted = model_of_path(question.head.target);
+      if (wanted.empty() || find(wanted) != nullptr) co_return std::nullopt;
+      co_return no_such_model(wanted);
+    }
+    if (auto refusal = refusal_at_sight(question)) co_return refusal;
+    const LocalModel& model = *find(question.facts.model);
+    const auto read = co_await reader_.read(question, model.engine, clock_.now_us());
+    if (read || question.cancellation.cancelled()) co_return std::nullopt;
+    co_return refused(read.error());
   }
 
  private:
@@ -170,6 +235,21 @@ class LocalUpstream final : public Upstream {
       if (model.name == name) return &model;
     }
     return nullptr;
+  }
+
+  /// What is refused without reading more than the facts; none if find() gives the model.
+  [[nodiscard]] std::optional<Outcome> refusal_at_sight(const Ask& question) const {
+    if (question.api == Api::generic || question.api == Api::openai_responses) {
+      return refused(
+          404, "not_found",
+          "no model here serves " + leaf_text(redacted_target(question.head.target), 128));
+    }
+    if (!question.facts.is_json) {
+      return refused(400, "invalid_request", "the body is not a valid JSON object");
+    }
+    if (question.facts.model.empty()) return refused(400, "invalid_request", "'model' is missing");
+    if (find(question.facts.model) == nullptr) return no_such_model(question.facts.model);
+    return std::nullopt;
   }
 
   [[nodiscard]] static Outcome no_such_model(std::string_view name) {
@@ -273,6 +353,7 @@ class LocalUpstream final : public Upstream {
   std::shared_ptr<Mailbox> mailbox_;
   const Clock& clock_;
   std::vector<LocalModel> models_;
+  RequestReader reader_;
 };
 
 }  // namespace

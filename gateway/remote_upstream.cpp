@@ -5,6 +5,7 @@
 
 #include <boost/asio/ssl/error.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace verbatim::gateway {
@@ -41,6 +42,7 @@ class RemoteUpstream final : public Upstream {
                  std::unique_ptr<net::ssl::context> tls)
       : io_(io),
         deadlines_(deadlines),
+        clock_(clock),
         config_(config),
         limits_(limits),
         timeouts_(timeouts),
@@ -83,6 +85,13 @@ class RemoteUpstream final : public Upstream {
   }
 
  private:
+  /// Interim answers and single bytes of a head do not put off the deadline of an answer.
+  [[nodiscard]] std::chrono::milliseconds left_of(std::chrono::milliseconds whole,
+                                                  std::int64_t since_us) const {
+    const std::chrono::milliseconds spent((clock_.steady_us() - since_us) / 1000);
+    return std::max(whole - spent, std::chrono::milliseconds(0));
+  }
+
   /// The request's head as the upstream gets it: Host rewritten in its place, hop-by-hop fields
   /// gone, and the length of the body that was read.
   [[nodiscard]] std::string request_head(const Ask& question) const {
@@ -135,10 +144,11 @@ class RemoteUpstream final : public Upstream {
     const bool head_only = question.head.method == "HEAD";
     auto parser = std::make_unique<ResponseParser>(head_only, limits_.header_bytes_max, sink);
     bool any = false;  // one byte of an answer has come
+    const std::int64_t asked_us = clock_.steady_us();
     for (;;) {
       const auto within = sink.terminal_seen()  ? timeouts_.trailing
                           : parser->head_done() ? timeouts_.idle
-                                                : timeouts_.first_byte;
+                                                : left_of(timeouts_.first_byte, asked_us);
       const error_code error = co_await connection->read_some(within);
       if (question.cancellation.cancelled()) co_return client_left();
       if (error) {
@@ -153,7 +163,7 @@ class RemoteUpstream final : public Upstream {
       while (!connection->readable().empty() && !parser->done() && !parser->failed()) {
         const std::size_t used = parser->put(connection->readable());
         connection->consume(used);
-        if (parser->done() && parser->status() / 100 == 1 && parser->status() != 101) {
+        if (parser->done() && parser->status() / 100 == 1) {
           parser = std::make_unique<ResponseParser>(head_only, limits_.header_bytes_max, sink);
           continue;
         }
@@ -210,6 +220,7 @@ class RemoteUpstream final : public Upstream {
 
   net::io_context& io_;
   Deadlines& deadlines_;
+  const Clock& clock_;
   UpstreamConfig config_;
   Limits limits_;
   Timeouts timeouts_;

@@ -23,6 +23,9 @@ namespace verbatim::gateway {
 
 namespace {
 
+/// How long what is cut off may take to be recorded and told.
+constexpr std::chrono::milliseconds kCutOffWithin{2'000};
+
 /// For the few leaves before the gateway's loop runs.
 Result<audit::Appended> append_and_wait(Recorder& recorder, audit::LeafDraft draft) {
   auto promise = std::make_shared<std::promise<Result<audit::Appended>>>();
@@ -128,7 +131,8 @@ class Server::Impl {
         if (client->idle()) client->close();
       }
       drain_deadline_.emplace(deadlines_, [this] {
-        for (const auto& client : clients_) client->abort();
+        // Not from within the deadlines' round: sessions end by this, and take their deadlines with them.
+        net::post(io_, [this] { cut_off(); });
       });
       drain_deadline_->arm(config_.timeouts.drain);
       finish_if_drained();
@@ -230,6 +234,22 @@ class Server::Impl {
     finish_if_drained();
   }
 
+  /// The drain took too long. First everybody is told, so that each exchange ends as what it is and clients who were
+  /// given nothing get an answer; who then still holds his connection is cut off.
+  void cut_off() {
+    if (!drain_deadline_) return;  // all have ended
+    const std::vector<std::shared_ptr<ClientConnection>> left(clients_.begin(), clients_.end());
+    for (const auto& client : left) {
+      if (cut_off_begun_) {
+        client->abort();
+      } else {
+        client->interrupt();
+      }
+    }
+    cut_off_begun_ = true;
+    if (drain_deadline_) drain_deadline_->arm(kCutOffWithin);
+  }
+
   void finish_if_drained() {
     if (!services_.draining || !clients_.empty()) return;
     error_code ignored;
@@ -270,6 +290,7 @@ class Server::Impl {
   std::set<std::shared_ptr<ClientConnection>> clients_;
   Signal place_free_;
   std::optional<Deadlines::Entry> drain_deadline_;
+  bool cut_off_begun_ = false;
   bool finished_ = false;
 };
 

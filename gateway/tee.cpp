@@ -75,7 +75,7 @@ void Tee::write_head(std::optional<std::uint64_t> length) {
     fields.add("connection", "keep-alive");
   }
   head_text_.reserve(512);
-  head_text_.append("HTTP/1.1 ").append(std::to_string(head_.status)).append(" ");
+  head_text_.append(kStatusLineOpening).append(std::to_string(head_.status)).append(" ");
   head_text_.append(head_.reason).append("\r\n");
   for (const Field& field : fields.all()) {
     head_text_.append(field.name).append(": ").append(field.value).append("\r\n");

@@ -15,10 +15,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace verbatim::gateway {
+
+/// With these bytes every answer begins.
+inline constexpr std::string_view kStatusLineOpening = "HTTP/1.1 ";
 
 /// On the gateway's thread; for one exchange.
 class Tee final : public AnswerSink {

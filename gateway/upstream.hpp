@@ -90,6 +90,11 @@ class Upstream {
   [[nodiscard]] virtual std::string identity(std::string_view requested) const = 0;
   [[nodiscard]] virtual bool local() const = 0;
   [[nodiscard]] virtual net::awaitable<Outcome> ask(const Ask& question, AnswerSink& sink) = 0;
+  /// The rejection with which ask() would end, found without answering; none if it would go on. Of use where there is
+  /// no server to say no.
+  [[nodiscard]] virtual net::awaitable<std::optional<Outcome>> refusal(const Ask&) {
+    co_return std::nullopt;
+  }
   /// Closes what is kept open between questions.
   virtual void drain() {}
 };

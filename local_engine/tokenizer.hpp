@@ -49,6 +49,13 @@ class Tokenizer {
   /// that can say earlier what no later token changes overrides it.
   [[nodiscard]] virtual std::unique_ptr<DecodeStream> decode_stream(bool skip_special) const;
 
+  /// A text of n bytes never encodes to fewer than n / text_bytes_per_token_max() tokens: what is too long for a model can
+  /// be refused without encoding it. Absent where the tokenizer's rules allow no such bound (they drop text, or join
+  /// any number of characters into one token), and where nobody has worked one out.
+  [[nodiscard]] virtual std::optional<std::size_t> text_bytes_per_token_max() const {
+    return std::nullopt;
+  }
+
   /// One more than the highest id.
   [[nodiscard]] virtual std::size_t vocab_size() const = 0;
   [[nodiscard]] virtual std::optional<TokenId> bos() const = 0;

@@ -2,6 +2,7 @@
 
 #include "local_engine/text/added_tokens.hpp"
 #include "local_engine/text/bpe.hpp"
+#include "local_engine/text/byte_level.hpp"
 #include "local_engine/text/decoder.hpp"
 #include "local_engine/text/json_fields.hpp"
 #include "local_engine/text/normalizer.hpp"
@@ -33,6 +34,9 @@ class JsonTokenizer final : public Tokenizer {
                                    bool skip_special) const override;
   [[nodiscard]] std::unique_ptr<DecodeStream> decode_stream(bool skip_special) const override;
 
+  [[nodiscard]] std::optional<std::size_t> text_bytes_per_token_max() const override {
+    return text_bytes_per_token_max_;
+  }
   [[nodiscard]] std::size_t vocab_size() const override { return vocab_size_; }
   [[nodiscard]] std::optional<TokenId> bos() const override { return bos_; }
   [[nodiscard]] std::optional<TokenId> eos() const override { return eos_; }
@@ -54,6 +58,8 @@ class JsonTokenizer final : public Tokenizer {
   void read_bpe(const Json& model, const TokenizerDocument& document);
   void read_unigram(const Json& model);
   void read_added_tokens(const Json& document);
+  [[nodiscard]] std::optional<std::size_t> find_text_bytes_per_token_max(
+      const Json& document) const;
   struct Encoding;
   void encode_text(std::string_view text, bool at_start, Encoding& encoding) const;
   void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
@@ -68,6 +74,7 @@ class JsonTokenizer final : public Tokenizer {
   PostProcessor post_;
   Decoder decoder_;
   std::size_t vocab_size_ = 0;
+  std::optional<std::size_t> text_bytes_per_token_max_;
   std::optional<TokenId> bos_;
   std::optional<TokenId> eos_;
   Digest sha256_;
@@ -109,6 +116,7 @@ JsonTokenizer::JsonTokenizer(TokenizerDocument document, const SpecialNames& nam
   read_added_tokens(json);
   post_ = read_post_processor(member(json, "post_processor"));
   decoder_ = read_decoder(member(json, "decoder"));
+  text_bytes_per_token_max_ = find_text_bytes_per_token_max(json);
   if (names.bos) bos_ = token_id(*names.bos);
   if (names.eos) eos_ = token_id(*names.eos);
 }
@@ -212,6 +220,49 @@ void JsonTokenizer::read_added_tokens(const Json& document) {
     if (!token.content.empty()) tokens.push_back(std::move(token));
   }
   added_ = std::make_unique<AddedTokens>(std::move(tokens), normalizer_.get());
+}
+
+/// True if no stage of a pre-tokenizer drops text.
+bool keeps_all_text(const Json& pre_tokenizer) {
+  const std::string type = pre_tokenizer.value("type", "");
+  if (type == "Sequence") {
+    const Json& parts = array(pre_tokenizer, "pretokenizers");
+    return std::all_of(parts.begin(), parts.end(), keeps_all_text);
+  }
+  if (type == "Split" || type == "Punctuation") {
+    return pre_tokenizer.value("behavior", "Isolated") != "Removed";
+  }
+  return type == "ByteLevel" || type == "Digits";
+}
+
+/// Known for byte-level BPE, in which every byte of the text is in exactly one token's text.
+std::optional<std::size_t> JsonTokenizer::find_text_bytes_per_token_max(
+    const Json& document) const {
+  const Json* pre = member(document, "pre_tokenizer");
+  if (bpe_ == nullptr || !pre_.byte_level || pre == nullptr || !keeps_all_text(*pre)) {
+    return std::nullopt;
+  }
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const char one = static_cast<char>(byte);
+    // What is not in the vocabulary may be dropped, or joined with its neighbours.
+    if (!vocabulary_.find(to_byte_characters(std::string_view(&one, 1)))) return std::nullopt;
+  }
+  // Composition (NFC) makes text shorter: from 7 bytes to 2 at worst (U+1FBE U+0308 U+0301), so by less than 4 times.
+  std::size_t shrinks_by = 1;
+  if (const Json* normalizer = member(document, "normalizer"); normalizer != nullptr) {
+    if (normalizer->value("type", "") != "NFC") return std::nullopt;
+    shrinks_by = 4;
+  }
+  std::size_t longest = 1;
+  for (const Json& added : array(document, "added_tokens")) {
+    // With the white space around it a token may take any number of bytes.
+    if (boolean(added, "lstrip", false) || boolean(added, "rstrip", false)) return std::nullopt;
+    longest = std::max(longest, required_string(added, "content").size());
+  }
+  for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
+    longest = std::max(longest, vocabulary_.text(static_cast<TokenId>(id)).value_or("").size());
+  }
+  return longest * shrinks_by;
 }
 
 std::optional<TokenId> JsonTokenizer::token_id(std::string_view name) const {

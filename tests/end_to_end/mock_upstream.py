@@ -35,7 +35,7 @@ class Reply:
     status: str = "200 OK"
     headers: list = field(default_factory=lambda: [("content-type", "application/json")])
     steps: list = field(default_factory=list)
-    framing: str = "length"  # "length", "chunked" or "close"
+    framing: str = "length"  # "length", "chunked", "close", or "raw": the steps are all that is sent, head included
 
     @staticmethod
     def json(text, status="200 OK", headers=()):
@@ -45,6 +45,10 @@ class Reply:
     @staticmethod
     def events(steps, headers=()):
         return Reply("200 OK", [("content-type", "text/event-stream"), *headers], list(steps), "chunked")
+
+    @staticmethod
+    def raw(*steps):
+        return Reply("", [], list(steps), "raw")
 
     def body(self):
         return b"".join(s for s in self.steps if isinstance(s, bytes))
@@ -141,7 +145,8 @@ class MockUpstream:
         else:
             head += "connection: close\r\n"
         send = handler.connection.sendall
-        send(head.encode("latin-1") + b"\r\n")
+        if reply.framing != "raw":
+            send(head.encode("latin-1") + b"\r\n")
         for step in reply.steps:
             if step is RESET:
                 linger = struct.pack("ii", 1, 0)

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,6 +47,12 @@ class FakeRecorder final : public gateway::Recorder {
     failing_ = type;
   }
 
+  /// The next call of append() for a leaf of this type, or of the function of this name, throws.
+  void throw_in(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    throwing_ = what;
+  }
+
   // ---- what tests see
 
   [[nodiscard]] std::vector<audit::LeafDraft> leaves(const std::string& type) const {
@@ -82,6 +89,7 @@ class FakeRecorder final : public gateway::Recorder {
   void append(audit::LeafDraft draft, audit::AppendDone done) override {
     {
       const std::lock_guard lock(mutex_);
+      throw_if_told(draft.type);
       queue_.push_back({std::move(draft), std::move(done)});
     }
     changed_.notify_all();
@@ -91,6 +99,8 @@ class FakeRecorder final : public gateway::Recorder {
     return failing_.empty();
   }
   [[nodiscard]] Result<Digest> cache_key(std::string_view tenant, Bytes preimage) override {
+    const std::lock_guard lock(mutex_);
+    throw_if_told("cache_key");
     return sha256({as_bytes(tenant), preimage});
   }
   [[nodiscard]] std::string subject_handle(std::string_view credential) override {
@@ -127,6 +137,12 @@ class FakeRecorder final : public gateway::Recorder {
     audit::AppendDone done;
   };
 
+  void throw_if_told(const std::string& what) {
+    if (throwing_ != what) return;
+    throwing_.clear();
+    throw std::runtime_error("told to throw in " + what);
+  }
+
   void write() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -162,7 +178,7 @@ class FakeRecorder final : public gateway::Recorder {
   std::deque<Waiting> queue_;
   std::vector<audit::LeafDraft> leaves_;
   std::map<Digest, Uuid> canonical_;
-  std::string held_, failing_;
+  std::string held_, failing_, throwing_;
   bool stop_ = false;
   std::thread writer_;  // last: it uses all of the above
 };

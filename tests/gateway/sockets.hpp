@@ -80,6 +80,8 @@ class Wire {
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] bool was_reset() const { return reset_; }
 
+  /// Sends no more; still reads.
+  void half_close() { ::shutdown(fd_, SHUT_WR); }
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }

@@ -76,6 +76,13 @@ inline float4 load4(SharedPointer<float> p,
   return {p[Index(0, where)], p[Index(1, where)], p[Index(2, where)], p[Index(3, where)]};
 }
 
+inline void store4(SharedPointer<float> p, float4 v,
+                   std::source_location where = std::source_location::current()) {
+  check_aligned(p.storage(), p.at(), 4, where);
+  const float values[4] = {v.x, v.y, v.z, v.w};
+  for (int i = 0; i < 4; ++i) p[Index(i, where)] = values[i];
+}
+
 template <class T>
 SharedPointer<T> shared_array(const char* name, std::size_t count, std::source_location where) {
   return {shared_storage(name, count, sizeof(T), where), 0};

@@ -44,6 +44,10 @@ class PackedWeights {
   [[nodiscard]] Dtype dtype() const { return dtype_; }
   [[nodiscard]] std::size_t panels() const { return (rows_ + kPanel - 1) / kPanel; }
   /// The packed panels, 64-byte aligned; null when quantised.
+  /// Of the packed floats; 0 for quantised weights.
+  [[nodiscard]] std::size_t bytes() const {
+    return is_quantised(dtype_) ? 0 : panels() * kPanel * row_bytes(dtype_, cols_);
+  }
   [[nodiscard]] const void* data() const { return data_.get(); }
   /// The rows themselves, 16 a panel, the last one repeated to fill its panel; null unless quantised.
   [[nodiscard]] const std::byte* const* row_data() const {

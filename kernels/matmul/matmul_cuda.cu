@@ -7,6 +7,8 @@
 #include "kernels/matmul/matmul_cuda.hpp"
 #include "kernels/matmul/stored_cuda.cuh"
 
+#include <stdexcept>
+
 namespace verbatim::kernels::cuda {
 
 namespace {
@@ -294,6 +296,8 @@ void launch_product(const Args& a, std::size_t m, unsigned groups, cudaStream_t 
       return launch_product<Dtype::bf16>(a, m, groups, stream);
     case Dtype::f16:
       return launch_product<Dtype::f16>(a, m, groups, stream);
+    default:
+      throw std::invalid_argument("quantised weights have no CUDA product");
   }
 }
 

@@ -16,13 +16,13 @@ struct Stored {
 };
 Stored stored(std::size_t n, std::size_t k, Dtype dtype, std::uint64_t seed, Kind kind) {
   const std::vector<float> values = random_floats(n * k, seed, kind);
-  Stored out{std::vector<std::uint8_t>(n * k * element_size(dtype)), {}};
+  Stored out{std::vector<std::uint8_t>(n * k * block_layout(dtype).bytes), {}};
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint16_t half =
         dtype == Dtype::bf16 ? f32_to_bf16(values[i]) : f32_to_f16(values[i]);
     const auto* from = dtype == Dtype::f32 ? reinterpret_cast<const std::uint8_t*>(&values[i])
                                            : reinterpret_cast<const std::uint8_t*>(&half);
-    std::copy_n(from, element_size(dtype), out.bytes.data() + i * element_size(dtype));
+    std::copy_n(from, block_layout(dtype).bytes, out.bytes.data() + i * element_size(dtype));
   }
   out.view = {out.bytes.data(), dtype, n, k};
   return out;

@@ -22,7 +22,7 @@ Stored stored(std::size_t n, std::size_t k, Dtype dtype, std::uint64_t seed, Kin
         dtype == Dtype::bf16 ? f32_to_bf16(values[i]) : f32_to_f16(values[i]);
     const auto* from = dtype == Dtype::f32 ? reinterpret_cast<const std::uint8_t*>(&values[i])
                                            : reinterpret_cast<const std::uint8_t*>(&half);
-    std::copy_n(from, block_layout(dtype).bytes, out.bytes.data() + i * element_size(dtype));
+    std::copy_n(from, block_layout(dtype).bytes, out.bytes.data() + i * block_layout(dtype).bytes);
   }
   out.view = {out.bytes.data(), dtype, n, k};
   return out;

@@ -1,5 +1,5 @@
-// A block of threads a row. Filters are limits in the order of the tokens (value descending, id ascending): a token stays when
-// its key, which is an integer with that order, is not below the limit. Limits are found by counting keys, bit by bit.
+// A block of threads a row. Filters are limits in the order of the tokens (value descending, id ascending): a token stays
+// when its key, which is an integer with that order, is not below the limit. Limits are found by counting keys, bit by bit.
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/logits/ranked_cuda.cuh"

@@ -1,6 +1,7 @@
 // Answers to one question: which are equal, where they part, and how sure one may be of their share.
 
 #include "replay/clusters.hpp"
+
 #include "replay/proportion.hpp"
 
 #include <gtest/gtest.h>

@@ -21,9 +21,9 @@ struct Matrix {
 Matrix random_matrix(std::size_t rows, std::size_t cols, Dtype dtype, std::uint64_t seed,
                      Kind kind) {
   Matrix matrix{dtype, rows, cols, random_floats(rows * cols, seed, kind), {}};
-  matrix.stored.resize(1 + rows * cols * element_size(dtype));
+  matrix.stored.resize(1 + rows * cols * row_bytes(dtype, 1));
   for (std::size_t i = 0; i < rows * cols; ++i) {
-    std::uint8_t* to = matrix.stored.data() + 1 + i * element_size(dtype);
+    std::uint8_t* to = matrix.stored.data() + 1 + i * row_bytes(dtype, 1);
     if (dtype == Dtype::f32) {
       std::copy_n(reinterpret_cast<const std::uint8_t*>(&matrix.exact[i]), 4, to);
       continue;
@@ -153,8 +153,13 @@ TEST(MatmulShapes, StackedWeightsGiveTheBitsOfSeparateProducts) {
   const std::size_t k = 300, m = 3;
   const Matrix a = random_matrix(21, k, Dtype::bf16, 1, Kind::ordinary);
   const Matrix b = random_matrix(5, k, Dtype::bf16, 2, Kind::ordinary);
-  const WeightsView views[] = {a.view(), b.view()};
-  const PackedWeights stacked(views);
+  std::vector<const std::byte*> rows;
+  for (const Matrix* matrix : {&a, &b}) {
+    const auto* first = static_cast<const std::byte*>(matrix->view().data);
+    for (std::size_t r = 0; r < matrix->rows; ++r)
+      rows.push_back(first + r * row_bytes(Dtype::bf16, k));
+  }
+  const PackedWeights stacked(rows, Dtype::bf16, k);
   const std::vector<float> x = random_floats(m * k, 3);
   for (const Backend backend : supported_backends()) {
     const std::vector<float> y = run(backend, stacked, x, m);

@@ -90,7 +90,12 @@ void Core::run() {
     end_refused_and_cancelled();
     admit_waiting();
     try {
-      scheduler->step();
+      // Weights that changed on disk would give answers under a name that is no longer theirs.
+      if (const auto same = model->check_files(); same) {
+        scheduler->step();
+      } else {
+        scheduler->abort(same.error());
+      }
     } catch (const std::bad_alloc&) {
       scheduler->abort({Errc::unavailable, "out of memory", "", "allow less KV cache"});
     }

@@ -60,6 +60,8 @@ Result<std::unique_ptr<Model>> Model::load(const ModelFiles& files, kernels::Bac
   auto weights = load_weights(files, model->config_, model->pool());
   if (!weights) return weights.error();
   model->weights_ = std::move(*weights);
+  model->watches_files_ = model->weights_.read_from_files();
+  if (!model->watches_files_) model->weights_.files.clear();
   auto inverse = inverse_frequencies(model->config_);
   if (!inverse)
     return Error{inverse.error().code, inverse.error().what, files.path.string(),
@@ -67,6 +69,14 @@ Result<std::unique_ptr<Model>> Model::load(const ModelFiles& files, kernels::Bac
   model->inverse_frequencies_ = std::move(*inverse);
   if (const auto grown = model->grow_rope(1); !grown) return grown.error();
   return model;
+}
+
+Result<void> Model::check_files() const {
+  if (!watches_files_) return {};
+  for (const auto& file : weights_.files) {
+    if (const auto same = file->check_unchanged(); !same) return same.error();
+  }
+  return {};
 }
 
 std::size_t Model::kv_block_bytes() const {
@@ -93,12 +103,15 @@ kernels::ThreadPool* Model::pool_for(std::size_t operations) {
   return operations >= kThreadedOperationsMin ? pool_.get() : nullptr;
 }
 
-void Model::multiply(const kernels::PackedWeights& weights, const float* x, std::size_t rows,
-                     const std::vector<float>& bias, float* out) {
-  kernels::matmul(
-      backend_, weights,
-      {x, rows, weights.cols(), bias.empty() ? nullptr : bias.data(), out, weights.rows()},
-      pool_for(rows * weights.rows() * weights.cols()));
+void Model::multiply(const Linear& weights, const float* x, std::size_t rows, float* out) {
+  const std::size_t width = weights.rows();
+  std::size_t first = 0;
+  for (const auto& part : weights.parts) {
+    const float* bias = weights.bias.empty() ? nullptr : weights.bias.data() + first;
+    kernels::matmul(backend_, part, {x, rows, part.cols(), bias, out + first, width},
+                    pool_for(rows * part.rows() * part.cols()));
+    first += part.rows();
+  }
 }
 
 void Model::normalize(const float* x, std::size_t rows, const std::vector<float>& weights,
@@ -114,7 +127,8 @@ void Model::embed(std::span<const ForwardRow> rows) {
   const std::size_t width = config_.hidden_size;
   x_.resize(rows.size() * width);
   for (std::size_t r = 0; r < rows.size(); ++r)
-    weights_.embedding.unpack_row(static_cast<std::size_t>(rows[r].token), x_.data() + r * width);
+    weights_.embedding.parts.front().unpack_row(static_cast<std::size_t>(rows[r].token),
+                                                x_.data() + r * width);
 }
 
 void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
@@ -123,7 +137,7 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
   const std::size_t q_width = config_.heads * head_dim, kv_width = config_.kv_heads * head_dim;
   const std::size_t width = q_width + 2 * kv_width;
   qkv_.resize(rows.size() * width);
-  multiply(layer.qkv, normed_.data(), rows.size(), layer.qkv_bias, qkv_.data());
+  multiply(layer.qkv, normed_.data(), rows.size(), qkv_.data());
 
   // Each head of q and k is normalized by itself, before the rotation.
   if (config_.qk_norm) {
@@ -163,21 +177,21 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
   for (std::size_t r = 0; r < rows.size(); ++r) rows[r].range |= queries[r].range;
 
   branch_.resize(rows.size() * config_.hidden_size);
-  multiply(layer.output, attended_.data(), rows.size(), layer.output_bias, branch_.data());
+  multiply(layer.output, attended_.data(), rows.size(), branch_.data());
 }
 
 void Model::feed_forward(const FeedForward& weights, const float* x, std::size_t rows, float* out) {
   const std::size_t width = weights.down.cols();
   gate_up_.resize(rows * 2 * width);
   gated_.resize(rows * width);
-  multiply(weights.gate_up, x, rows, weights.gate_up_bias, gate_up_.data());
+  multiply(weights.gate_up, x, rows, gate_up_.data());
   kernels::run_tasks(pool_for(rows * width * 8), rows, [&](std::size_t begin, std::size_t end) {
     for (std::size_t r = begin; r < end; ++r) {
       const float* gate = gate_up_.data() + r * 2 * width;
       kernels::swiglu(backend_, gate, gate + width, width, gated_.data() + r * width);
     }
   });
-  multiply(weights.down, gated_.data(), rows, weights.down_bias, out);
+  multiply(weights.down, gated_.data(), rows, out);
 }
 
 void Model::forward(std::span<ForwardRow> rows) {
@@ -223,7 +237,7 @@ void Model::forward(std::span<ForwardRow> rows) {
 
 void Model::logits(std::size_t first, std::size_t count, float* out) {
   const auto& head = config_.tied ? weights_.embedding : weights_.lm_head;
-  multiply(head, last_.data() + first * config_.hidden_size, count, {}, out);
+  multiply(head, last_.data() + first * config_.hidden_size, count, out);
 }
 
 }  // namespace verbatim::local_engine

@@ -105,7 +105,7 @@ TEST(ExpectedTest, EveryFileOfTheSameNumbersGivesTheSameDigests) {
   }
 }
 
-TEST(ExpectedTest, HalfPrecisionGgufsRunAndQuantisedOnesAreRefusedByName) {
+TEST(ExpectedTest, HalfPrecisionAndQuantisedGgufsRun) {
   VERBATIM_NEED_SHARED(folder, "data/models/stories260K");
   const auto request = greedy({1, 403, 407, 261, 378}, 40);
   const auto full = load(folder / "stories260K.gguf")->generate_and_wait(request).value();
@@ -113,11 +113,30 @@ TEST(ExpectedTest, HalfPrecisionGgufsRunAndQuantisedOnesAreRefusedByName) {
   EXPECT_EQ(ids_of(half), ids_of(full));
   EXPECT_NE(half.logits_digest, full.logits_digest);
   EXPECT_TRUE(load(folder / "stories260K-BF16.gguf")->generate_and_wait(request));
-  const auto quantised = Engine::load(folder / "stories260K-Q4_K_M.gguf", {});
-  ASSERT_FALSE(quantised);
-  EXPECT_EQ(quantised.error().code, Errc::unsupported);
-  EXPECT_NE(quantised.error().what.find("is of type Q5_0"), std::string::npos)
-      << quantised.error().message();
+  EXPECT_TRUE(load(folder / "stories260K-Q4_K_M.gguf")->generate_and_wait(request));
+}
+
+TEST(ExpectedTest, TheQuantisedModelFollowsTheOtherEngineUntilItsRoundingOfActivationsShows) {
+  // llama.cpp rounds activations to 8 bits for these products, this engine does not: log-probabilities
+  // differ by some hundredths, and the texts part at near ties. 64 tokens at least are the same on
+  // the prompts where that engine stays with its own F32 run for as long.
+  VERBATIM_NEED_SHARED(folder, "data/models/stories260K");
+  const auto engine = load(folder / "stories260K-Q4_K_M.gguf");
+  ASSERT_NE(engine, nullptr);
+  double worst = 0;
+  std::size_t compared = 0;
+  for (const auto& line : lines(folder / "expected-llamacpp.jsonl")) {
+    if (line.at("file") != "stories260K-Q4_K_M.gguf" || line.at("kv_cache") != "f32") continue;
+    const auto ids = line.at("ids").get<std::vector<TokenId>>();
+    auto output = line.at("greedy_ids").get<std::vector<TokenId>>();
+    const auto scored = engine->score(greedy(ids, 0), output).value();
+    for (std::size_t i = 0; i < output.size(); ++i, ++compared)
+      worst = std::max(worst, std::abs(double{scored.tokens[i].logprob} -
+                                       line.at("greedy_logprobs")[i].get<double>()));
+  }
+  RecordProperty("worst_difference", std::to_string(worst));
+  EXPECT_GT(compared, 300u);
+  EXPECT_LT(worst, 0.5);
 }
 
 TEST(ExpectedTest, OtherArchitecturesAreRefusedByName) {

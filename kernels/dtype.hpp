@@ -44,6 +44,9 @@ struct BlockLayout {
 
 [[nodiscard]] constexpr bool is_quantised(Dtype dtype) { return block_layout(dtype).elements > 1; }
 
+/// Bytes of one element of a float type.
+[[nodiscard]] constexpr std::size_t element_size(Dtype dtype) { return block_layout(dtype).bytes; }
+
 /// Bytes of `cols` elements, which are a whole number of blocks.
 [[nodiscard]] constexpr std::size_t row_bytes(Dtype dtype, std::size_t cols) {
   const BlockLayout layout = block_layout(dtype);

@@ -43,12 +43,11 @@ class PackedWeights {
   [[nodiscard]] std::size_t cols() const { return cols_; }
   [[nodiscard]] Dtype dtype() const { return dtype_; }
   [[nodiscard]] std::size_t panels() const { return (rows_ + kPanel - 1) / kPanel; }
-  /// The packed panels, 64-byte aligned; null when quantised.
-  /// Of the packed floats; 0 for quantised weights.
-  [[nodiscard]] std::size_t bytes() const {
-    return is_quantised(dtype_) ? 0 : panels() * kPanel * row_bytes(dtype_, cols_);
-  }
+  /// The packed panels, 64-byte aligned, and how long they are; null and 0 when quantised.
   [[nodiscard]] const void* data() const { return data_.get(); }
+  [[nodiscard]] std::size_t bytes() const {
+    return data_.get() == nullptr ? 0 : panels() * kPanel * row_bytes(dtype_, cols_);
+  }
   /// The rows themselves, 16 a panel, the last one repeated to fill its panel; null unless quantised.
   [[nodiscard]] const std::byte* const* row_data() const {
     return row_data_.empty() ? nullptr : row_data_.data();

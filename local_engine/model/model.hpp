@@ -57,8 +57,10 @@ class Model {
   Model(ModelConfig config, kernels::Backend backend, int threads);
   /// The table covers more positions when they are first reached; no entry depends on its length.
   [[nodiscard]] Result<void> grow_rope(std::size_t positions);
+  [[nodiscard]] const kernels::RopeTable& rope_of(std::size_t layer) const;
   void embed(std::span<const ForwardRow> rows);
   void attend(std::size_t layer, std::span<ForwardRow> rows);
+  void normalize_heads(const LayerWeights& layer, std::size_t rows);
   void feed_forward(const FeedForward& weights, const float* x, std::size_t rows, float* out);
   void mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, float* out);
   void normalize(const float* x, std::size_t rows, const std::vector<float>& weights, float* out);
@@ -71,8 +73,14 @@ class Model {
   std::unique_ptr<kernels::ThreadPool> pool_;
   ModelWeights weights_;
   bool watches_files_ = false;
-  std::vector<float> inverse_frequencies_;
-  kernels::RopeTable rope_;
+  /// Angles of one kind of layer.
+  struct Rotation {
+    std::vector<float> inverse_frequencies;
+    double attention_factor = 1;
+    kernels::RopeTable table;
+  };
+  [[nodiscard]] static Result<Rotation> make_rotation(const RopeConfig& rope, std::size_t dim);
+  std::vector<Rotation> rotations_;  // the model's, then, if they have one, that of windowed layers
   kernels::AttentionShape attention_;
 
   // Buffers of one pass, kept for the next. R: rows of the pass.

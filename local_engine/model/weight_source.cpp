@@ -68,6 +68,13 @@ Result<std::vector<float>> WeightSource::vector(const TensorNames& names, std::s
   return values;
 }
 
+Result<std::vector<float>> WeightSource::norm(const TensorNames& names, std::size_t size) {
+  auto weights = vector(names, size);
+  if (!weights || !config_.norm_plus_one) return weights;
+  for (float& weight : *weights) weight = 1.0f + weight;
+  return weights;
+}
+
 Result<Linear> WeightSource::linear(const TensorNames& names, std::size_t rows, std::size_t cols) {
   auto part = this->rows(names, rows, cols);
   if (!part) return part.error();

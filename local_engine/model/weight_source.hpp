@@ -44,6 +44,8 @@ class WeightSource {
   [[nodiscard]] Result<WeightRows> expert_rows(const TensorNames& names, std::size_t expert,
                                                std::size_t rows, std::size_t cols);
   [[nodiscard]] Result<std::vector<float>> vector(const TensorNames& names, std::size_t size);
+  /// The weights of a norm, as they are multiplied with.
+  [[nodiscard]] Result<std::vector<float>> norm(const TensorNames& names, std::size_t size);
   /// A matrix by itself, without a bias.
   [[nodiscard]] Result<Linear> linear(const TensorNames& names, std::size_t rows, std::size_t cols);
   /// Matrices of equal width below each other; neighbours of one element type become one.

@@ -21,8 +21,17 @@ void unpermute(std::vector<T>& rows, std::size_t head_dim) {
   }
 }
 
-Result<void> load_attention(WeightSource& source, const ModelConfig& config, std::size_t index,
-                            LayerWeights& layer) {
+/// q, k and v, in one matrix or in three.
+Result<void> load_qkv(WeightSource& source, const ModelConfig& config, std::size_t index,
+                      LayerWeights& layer) {
+  if (config.fused_projections) {
+    auto fused =
+        source.linear(in_layer(index, "self_attn.qkv_proj.weight", "attn_qkv.weight"),
+                      (config.heads + 2 * config.kv_heads) * config.head_dim, config.hidden_size);
+    if (!fused) return fused.error();
+    layer.qkv = std::move(*fused);
+    return {};
+  }
   struct Part {
     const char* hugging_face;
     const char* gguf;
@@ -52,41 +61,65 @@ Result<void> load_attention(WeightSource& source, const ModelConfig& config, std
   }
   layer.qkv = source.stacked(std::move(stack));
   layer.qkv.bias = std::move(biases);
+  return {};
+}
 
-  auto output = source.linear(in_layer(index, "self_attn.o_proj.weight", "attn_output.weight"),
-                              config.hidden_size, config.heads * config.head_dim);
-  if (!output) return output.error();
-  layer.output = std::move(*output);
-
-  struct Optional {
+Result<void> load_norms(WeightSource& source, const ModelConfig& config, std::size_t index,
+                        LayerWeights& layer) {
+  struct Norm {
     bool wanted;
-    TensorNames names;
+    const char* hugging_face;
+    const char* gguf;
     std::size_t size;
     std::vector<float>* into;
   };
-  const Optional vectors[] = {
-      {true, in_layer(index, "input_layernorm.weight", "attn_norm.weight"), config.hidden_size,
-       &layer.attention_norm},
-      {true, in_layer(index, "post_attention_layernorm.weight", "ffn_norm.weight"),
-       config.hidden_size, &layer.feed_forward_norm},
-      {config.output_bias, in_layer(index, "self_attn.o_proj.bias", "attn_output.bias"),
-       config.hidden_size, &layer.output.bias},
-      {config.qk_norm, in_layer(index, "self_attn.q_norm.weight", "attn_q_norm.weight"),
-       config.head_dim, &layer.q_norm},
-      {config.qk_norm, in_layer(index, "self_attn.k_norm.weight", "attn_k_norm.weight"),
-       config.head_dim, &layer.k_norm}};
-  for (const auto& each : vectors) {
+  // With norms after the branches, Hugging Face's "post_attention_layernorm" is one of those; else it
+  // is the one before the feed-forward.
+  const bool post = config.post_norms;
+  const bool each_head = config.qk_norm == QkNorm::each_head;
+  const std::size_t hidden = config.hidden_size, head_dim = config.head_dim;
+  const Norm norms[] = {
+      {true, "input_layernorm", "attn_norm", hidden, &layer.attention_norm},
+      {post, "post_attention_layernorm", "post_attention_norm", hidden, &layer.post_attention_norm},
+      {true, post ? "pre_feedforward_layernorm" : "post_attention_layernorm", "ffn_norm", hidden,
+       &layer.feed_forward_norm},
+      {post, "post_feedforward_layernorm", "post_ffw_norm", hidden, &layer.post_feed_forward_norm},
+      {config.qk_norm != QkNorm::none, "self_attn.q_norm", "attn_q_norm",
+       (each_head ? 1 : config.heads) * head_dim, &layer.q_norm},
+      {config.qk_norm != QkNorm::none, "self_attn.k_norm", "attn_k_norm",
+       (each_head ? 1 : config.kv_heads) * head_dim, &layer.k_norm}};
+  for (const auto& each : norms) {
     if (!each.wanted) continue;
-    auto values = source.vector(each.names, each.size);
-    if (!values) return values.error();
-    *each.into = std::move(*values);
+    auto weights = source.norm(in_layer(index, std::string(each.hugging_face) + ".weight",
+                                        std::string(each.gguf) + ".weight"),
+                               each.size);
+    if (!weights) return weights.error();
+    *each.into = std::move(*weights);
   }
   return {};
 }
 
-Result<void> load_dense(WeightSource& source, const ModelConfig& config, std::size_t index,
-                        FeedForward& out) {
+Result<void> load_attention(WeightSource& source, const ModelConfig& config, std::size_t index,
+                            LayerWeights& layer) {
+  if (const auto done = load_qkv(source, config, index, layer); !done) return done.error();
+  auto output = source.linear(in_layer(index, "self_attn.o_proj.weight", "attn_output.weight"),
+                              config.hidden_size, config.heads * config.head_dim);
+  if (!output) return output.error();
+  layer.output = std::move(*output);
+  if (!config.output_bias) return {};
+  auto bias = source.vector(in_layer(index, "self_attn.o_proj.bias", "attn_output.bias"),
+                            config.hidden_size);
+  if (!bias) return bias.error();
+  layer.output.bias = std::move(*bias);
+  return {};
+}
+
+/// Gate and up, in one matrix or in two.
+Result<Linear> load_gate_up(WeightSource& source, const ModelConfig& config, std::size_t index) {
   const std::size_t width = config.intermediate_size;
+  if (config.fused_projections)
+    return source.linear(in_layer(index, "mlp.gate_up_proj.weight", "ffn_up.weight"), 2 * width,
+                         config.hidden_size);
   std::vector<WeightRows> stack;
   std::vector<float> biases;
   for (const auto& names : {in_layer(index, "mlp.gate_proj.", "ffn_gate."),
@@ -100,10 +133,18 @@ Result<void> load_dense(WeightSource& source, const ModelConfig& config, std::si
     if (!bias) return bias.error();
     biases.insert(biases.end(), bias->begin(), bias->end());
   }
-  out.gate_up = source.stacked(std::move(stack));
-  out.gate_up.bias = std::move(biases);
+  Linear out = source.stacked(std::move(stack));
+  out.bias = std::move(biases);
+  return out;
+}
+
+Result<void> load_dense(WeightSource& source, const ModelConfig& config, std::size_t index,
+                        FeedForward& out) {
+  auto gate_up = load_gate_up(source, config, index);
+  if (!gate_up) return gate_up.error();
+  out.gate_up = std::move(*gate_up);
   auto down = source.linear(in_layer(index, "mlp.down_proj.weight", "ffn_down.weight"),
-                            config.hidden_size, width);
+                            config.hidden_size, config.intermediate_size);
   if (!down) return down.error();
   out.down = std::move(*down);
   if (!config.mlp_bias) return {};
@@ -252,13 +293,14 @@ Result<ModelWeights> load_weights(const ModelFiles& files, const ModelConfig& co
   weights.embedding = std::move(*embedding);
   for (std::size_t i = 0; i < config.layers; ++i) {
     LayerWeights layer;
+    if (const auto done = load_norms(source, config, i, layer); !done) return done.error();
     if (const auto done = load_attention(source, config, i, layer); !done) return done.error();
     const auto done = config.moe_layers[i] ? load_experts(source, config, i, layer)
                                            : load_dense(source, config, i, layer.dense);
     if (!done) return done.error();
     weights.layers.push_back(std::move(layer));
   }
-  auto norm = source.vector({"model.norm.weight", "output_norm.weight"}, config.hidden_size);
+  auto norm = source.norm({"model.norm.weight", "output_norm.weight"}, config.hidden_size);
   if (!norm) return norm.error();
   weights.final_norm = std::move(*norm);
   if (!config.tied) {

@@ -19,20 +19,22 @@ struct Linear {
   [[nodiscard]] std::size_t cols() const;
 };
 
-/// One gated feed-forward: down(silu(gate(x)) * up(x)).
+/// One gated feed-forward: down(activation(gate(x)) * up(x)).
 struct FeedForward {
   Linear gate_up;  ///< (2 * intermediate, hidden): gate's rows, then up's
   Linear down;     ///< (hidden, intermediate)
 };
 
 struct LayerWeights {
-  std::vector<float> attention_norm;     ///< (hidden)
-  Linear qkv;                            ///< ((heads + 2 kv_heads) * head_dim, hidden): q, k, v
-  std::vector<float> q_norm, k_norm;     ///< (head_dim), or empty
-  Linear output;                         ///< (hidden, heads * head_dim)
-  std::vector<float> feed_forward_norm;  ///< (hidden)
-  FeedForward dense;                     ///< unless the layer has experts
-  Linear router;                         ///< (experts, hidden)
+  std::vector<float> attention_norm;       ///< (hidden)
+  Linear qkv;                              ///< ((heads + 2 kv_heads) * head_dim, hidden): q, k, v
+  std::vector<float> q_norm, k_norm;       ///< (head_dim), (all heads * head_dim), or empty
+  Linear output;                           ///< (hidden, heads * head_dim)
+  std::vector<float> post_attention_norm;  ///< (hidden), or empty
+  std::vector<float> feed_forward_norm;    ///< (hidden)
+  std::vector<float> post_feed_forward_norm;  ///< (hidden), or empty
+  FeedForward dense;                          ///< unless the layer has experts
+  Linear router;                              ///< (experts, hidden)
   std::vector<FeedForward> experts;
 };
 

@@ -21,9 +21,9 @@ struct Matrix {
 Matrix random_matrix(std::size_t rows, std::size_t cols, Dtype dtype, std::uint64_t seed,
                      Kind kind) {
   Matrix matrix{dtype, rows, cols, random_floats(rows * cols, seed, kind), {}};
-  matrix.stored.resize(1 + rows * cols * row_bytes(dtype, 1));
+  matrix.stored.resize(1 + rows * cols * element_size(dtype));
   for (std::size_t i = 0; i < rows * cols; ++i) {
-    std::uint8_t* to = matrix.stored.data() + 1 + i * row_bytes(dtype, 1);
+    std::uint8_t* to = matrix.stored.data() + 1 + i * element_size(dtype);
     if (dtype == Dtype::f32) {
       std::copy_n(reinterpret_cast<const std::uint8_t*>(&matrix.exact[i]), 4, to);
       continue;

@@ -154,6 +154,7 @@ TEST_P(Quantised, ThreadsAndTheOrderOfRowsInTheFileChangeNoBit) {
   for (std::size_t n = rows; n-- > 0;) turned.push_back(data.data() + n * row_bytes(dtype(), cols));
   const PackedWeights w(turned, dtype(), cols);
   EXPECT_EQ(w.data(), nullptr);
+  EXPECT_EQ(w.bytes(), 0u);
   EXPECT_EQ(w.row_data()[0], turned[0]) << "quantised rows are not copied";
   std::vector<float> straight(m * rows);
   const PackedWeights floats({values.data(), Dtype::f32, rows, cols});

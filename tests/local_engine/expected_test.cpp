@@ -51,7 +51,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ExpectedTest,
                          testing::Values("stories260K-hf", "stories260K-mixtral4",
                                          "tiny-random-llama", "tiny-random-mistral",
                                          "tiny-random-qwen2", "tiny-random-qwen3",
-                                         "tiny-random-mixtral", "tiny-random-qwen3-moe"),
+                                         "tiny-random-mixtral", "tiny-random-qwen3-moe",
+                                         "tiny-random-gemma2", "tiny-random-gemma3"),
                          [](const auto& param_info) {
                            std::string name = param_info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -93,7 +94,9 @@ TEST(ExpectedTest, EveryFileOfTheSameNumbersGivesTheSameDigests) {
       {"tiny-random-qwen2", "tiny-random-qwen2/model-f32.gguf"},
       {"tiny-random-qwen3", "tiny-random-qwen3/model-f32.gguf"},
       {"tiny-random-mixtral", "tiny-random-mixtral/model-f32.gguf"},
-      {"tiny-random-qwen3-moe", "tiny-random-qwen3-moe/model-f32.gguf"}};
+      {"tiny-random-qwen3-moe", "tiny-random-qwen3-moe/model-f32.gguf"},
+      {"tiny-random-gemma2", "tiny-random-gemma2/model-f32.gguf"},
+      {"tiny-random-gemma3", "tiny-random-gemma3/model-f32.gguf"}};
   for (const auto& [a, b] : pairs) {
     const auto one = load(folder / a), other = load(folder / b);
     ASSERT_NE(other, nullptr) << b;
@@ -116,10 +119,9 @@ TEST(ExpectedTest, HalfPrecisionAndQuantisedGgufsRun) {
   EXPECT_TRUE(load(folder / "stories260K-Q4_K_M.gguf")->generate_and_wait(request));
 }
 
-TEST(ExpectedTest, TheQuantisedModelFollowsTheOtherEngineUntilItsRoundingOfActivationsShows) {
-  // llama.cpp rounds activations to 8 bits for these products, this engine does not: log-probabilities
-  // differ by some hundredths, and the texts part at near ties. 64 tokens at least are the same on
-  // the prompts where that engine stays with its own F32 run for as long.
+TEST(ExpectedTest, TheQuantisedModelIsWithinTheOtherEnginesRoundingOfActivations) {
+  // The reference rounds activations to 8 bits for these products, this engine does not: an error of
+  // 1/254 of the largest of 32 in each product, which adds up to some hundredths of a logit.
   VERBATIM_NEED_SHARED(folder, "data/models/stories260K");
   const auto engine = load(folder / "stories260K-Q4_K_M.gguf");
   ASSERT_NE(engine, nullptr);
@@ -136,19 +138,7 @@ TEST(ExpectedTest, TheQuantisedModelFollowsTheOtherEngineUntilItsRoundingOfActiv
   }
   RecordProperty("worst_difference", std::to_string(worst));
   EXPECT_GT(compared, 300u);
-  EXPECT_LT(worst, 0.5);
-}
-
-TEST(ExpectedTest, OtherArchitecturesAreRefusedByName) {
-  VERBATIM_NEED_SHARED(folder, "data/models");
-  for (const auto& [path, name] : {std::pair{"tiny-random-gemma2", "Gemma2ForCausalLM"},
-                                   std::pair{"tiny-random-gemma3", "Gemma3ForCausalLM"},
-                                   std::pair{"tiny-random-gemma2/model-f32.gguf", "gemma2"}}) {
-    const auto engine = Engine::load(folder / path, {});
-    ASSERT_FALSE(engine);
-    EXPECT_EQ(engine.error().code, Errc::unsupported);
-    EXPECT_NE(engine.error().what.find(name), std::string::npos) << engine.error().message();
-  }
+  EXPECT_LT(worst, 0.1);
 }
 
 TEST(ExpectedTest, TheTrainedModelTellsItsStoryInText) {

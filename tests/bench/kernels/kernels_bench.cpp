@@ -36,14 +36,27 @@ std::vector<float> numbers(std::size_t count) {
   return x;
 }
 
-PackedWeights weights(Dtype dtype) {
-  const std::vector<float> w = numbers(kWidth * kWidth);
-  if (dtype == Dtype::f32) return PackedWeights({w.data(), dtype, kWidth, kWidth});
-  std::vector<std::uint16_t> half(w.size());
-  for (std::size_t i = 0; i < w.size(); ++i) {
-    half[i] = dtype == Dtype::bf16 ? f32_to_bf16(w[i]) : f32_to_f16(w[i]);
+/// Quantised rows are read where they lie, so they stay here.
+struct Weights {
+  std::vector<std::byte> bytes;
+  PackedWeights packed;
+};
+
+std::shared_ptr<Weights> weights(Dtype dtype) {
+  auto w = std::make_shared<Weights>();
+  // Any bytes will do for blocks, but for scales of 0x2c2c: f16 numbers of ordinary size.
+  w->bytes.assign(row_bytes(dtype, kWidth) * kWidth, std::byte{0x2c});
+  if (!is_quantised(dtype)) {
+    const std::vector<float> values = numbers(kWidth * kWidth);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::uint16_t half = f32_to_bf16(values[i]);
+      std::memcpy(w->bytes.data() + i * row_bytes(dtype, 1),
+                  dtype == Dtype::f32 ? static_cast<const void*>(&values[i]) : &half,
+                  row_bytes(dtype, 1));
+    }
   }
-  return PackedWeights({half.data(), dtype, kWidth, kWidth});
+  w->packed = PackedWeights({w->bytes.data(), dtype, kWidth, kWidth});
+  return w;
 }
 
 void set_rate(benchmark::State& state, double operations) {
@@ -174,20 +187,23 @@ void row_statistics_speed(benchmark::State& state, Backend backend) {
 }
 
 void add_matmuls(ThreadPool& pool) {
-  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
-    const auto w = std::make_shared<PackedWeights>(weights(dtype));
-    const std::string type = dtype == Dtype::f32 ? "f32" : "bf16";
+  const std::pair<Dtype, std::string> types[] = {{Dtype::f32, "f32"},   {Dtype::bf16, "bf16"},
+                                                 {Dtype::q8_0, "q8_0"}, {Dtype::q4_0, "q4_0"},
+                                                 {Dtype::q4_k, "q4_k"}, {Dtype::q6_k, "q6_k"}};
+  for (const auto& [dtype, type] : types) {
+    const auto w = weights(dtype);
     for (const std::size_t m : {1, 8, 64, 256}) {
       const std::string size = type + "/m:" + std::to_string(m);
       for (const Backend backend : supported_backends()) {
         const std::string label = "matmul/" + std::string(name(backend)) + "/" + size;
         benchmark::RegisterBenchmark(label.c_str(), [=](benchmark::State& state) {
-          matmul_speed(state, backend, *w, m, nullptr);
+          matmul_speed(state, backend, w->packed, m, nullptr);
         })->UseRealTime();
         if (backend != best_backend()) continue;
-        benchmark::RegisterBenchmark(
-            (label + "/all_threads").c_str(),
-            [=, &pool](benchmark::State& state) { matmul_speed(state, backend, *w, m, &pool); })
+        benchmark::RegisterBenchmark((label + "/all_threads").c_str(),
+                                     [=, &pool](benchmark::State& state) {
+                                       matmul_speed(state, backend, w->packed, m, &pool);
+                                     })
             ->UseRealTime();
       }
 #ifdef VERBATIM_HAVE_OPENBLAS

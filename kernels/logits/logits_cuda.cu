@@ -1,5 +1,5 @@
-// A row is cut into parts of eight blocks of 256, a block of threads each: first the best two of a part, then, with the row's
-// maximum, the sums of its blocks' exponentials. A last block of threads a row puts the parts together.
+// A row is cut into parts of eight blocks of 256, a block of threads each: first the best two of a part, then, with the
+// row's maximum, the sums of its blocks' exponentials. A last block of threads a row puts the parts together.
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/elementary/elementary_cuda.cuh"

@@ -1,6 +1,6 @@
 #pragma once
-// What is said of rows of logits, on the GPU: the bits of logits.hpp. All pointers are the device's. Digests are made here too:
-// a row has some hundred blocks of 1,024 logits to hash side by side, and need not leave the GPU for it.
+// What is said of rows of logits, on the GPU: the bits of logits.hpp. All pointers are the device's. Digests are made here
+// too: a row has some hundred blocks of 1,024 logits to hash side by side, and need not leave the GPU for it.
 
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Choosing a token from a row of logits, on the GPU: what sampling.hpp chooses, with the same margin and deficit. All pointers are
-// the device's.
+// Choosing a token from a row of logits, on the GPU: what sampling.hpp chooses, with the same margin and deficit. All
+// pointers are the device's.
 
 #include <cuda_runtime.h>
 
@@ -45,7 +45,7 @@ struct SamplerArgs {
   float* scratch = nullptr;            ///< (rows, 2, count)
   TokenChoice* choices = nullptr;      ///< (rows)
 };
-/// top_p adds up to `count` f64 in one chain, in the order of the CPU: slower than all the rest, and only where it is below 1.
+/// top_p below 1 adds up to `count` f64 in one chain, in the order of the CPU: slower than all the rest.
 void choose_tokens(const SamplerArgs& args, cudaStream_t stream);
 
 }  // namespace verbatim::kernels::cuda

@@ -12,9 +12,8 @@ namespace verbatim::kernels::cuda {
 namespace {
 
 constexpr unsigned kQueries = 8;
-constexpr unsigned kThreads = kBlock;  // one a key
-constexpr unsigned kWarps = kThreads / 32;
-constexpr unsigned kSumLanes = kThreads - 32;  // the last warp's: least busy with values
+constexpr unsigned kWarps = kBlock / 32;     // a thread a key
+constexpr unsigned kSumLanes = kBlock - 32;  // the last warp's: least busy with values
 
 struct Slots {
   unsigned begin, end;  // allowed, of a page
@@ -43,7 +42,7 @@ __device__ inline Part part_of(const AttentionArgs& a, std::size_t row, std::siz
 
 /// Grid: (tiles, kv_heads, pages or 1). `split`: the page is blockIdx.z, its results go to scratch.
 template <bool split>
-__global__ void __launch_bounds__(kThreads) attention_kernel(AttentionArgs a) {
+__global__ void __launch_bounds__(kBlock) attention_kernel(AttentionArgs a) {
   VERBATIM_SHARED_ARRAY(float, q_block, kQueries* kBlock);      // (query, dimension of a block)
   VERBATIM_SHARED_ARRAY(float, e_page, kBlock* kQueries);       // (key, query)
   VERBATIM_SHARED_ARRAY(float, warp_maxima, kWarps* kQueries);  // (warp, query)
@@ -187,7 +186,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(AttentionArgs a) {
     }
 
     // 5. The weighted values: chains over the keys, a thread an element.
-    for (std::size_t d = t; d < dim; d += kThreads) {
+    for (std::size_t d = t; d < dim; d += kBlock) {
       const float* v = pages[page].v + kv_head * kBlock * dim + d;  // (256, dim)
       float o_page[kQueries] = {};
       for (unsigned j = any.begin; j < any.end; ++j) {
@@ -316,11 +315,11 @@ void attention(const AttentionArgs& args, cudaStream_t stream) {
   const auto tiles = static_cast<unsigned>(args.tile_count);
   const auto kv_heads = static_cast<unsigned>(args.shape.kv_heads);
   if (args.scratch == nullptr) {
-    launch(attention_kernel<false>, dim3(tiles, kv_heads), kThreads, stream, args);
+    launch(attention_kernel<false>, dim3(tiles, kv_heads), kBlock, stream, args);
     return;
   }
   launch(attention_kernel<true>, dim3(tiles, kv_heads, static_cast<unsigned>(args.pages_max)),
-         kThreads, stream, args);
+         kBlock, stream, args);
   for_each(args.row_count * args.shape.heads * args.shape.head_dim, Merge{args}, stream);
 }
 

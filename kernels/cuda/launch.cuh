@@ -1,5 +1,5 @@
 #pragma once
-// What all CUDA sources share: launches, shared arrays, vector loads. They use no <<<>>> and declare shared memory by the
+// What all CUDA sources share: launches, shared arrays, vector loads. They use no <<<>>>, and declare shared memory by the
 // macro below alone, so that the tests' emulation (tests/gpu/emulation) can compile and check them without CUDA.
 
 #include "kernels/block.hpp"

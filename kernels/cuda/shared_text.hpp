@@ -7,8 +7,10 @@
 
 #ifdef __CUDACC__
 #define VERBATIM_SHARED __device__ inline
+#define VERBATIM_NOT_INLINED __noinline__
 #else
 #define VERBATIM_SHARED inline
+#define VERBATIM_NOT_INLINED [[gnu::noinline]]
 #endif
 
 namespace verbatim::kernels {

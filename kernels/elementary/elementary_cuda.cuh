@@ -30,6 +30,14 @@ __device__ inline float exp(float x) {
   return rn::to_f32(rn::mul(p, reduced.power));
 }
 
+// Seldom needed, and long: called, not copied into every kernel.
+[[maybe_unused]] VERBATIM_NOT_INLINED static __device__ float log_exact(float x) {
+  return dd::to_f32(dd::log(static_cast<double>(x)));
+}
+[[maybe_unused]] VERBATIM_NOT_INLINED static __device__ float tanh_exact(float x) {
+  return dd::tanh_f32(x);
+}
+
 /// False where the f64 value is too near the middle between two floats to say which is nearest.
 __device__ inline bool decided(double y, float& out) {
   out = rn::to_f32(rn::fma(y, -detail::kF64Error, y));
@@ -55,7 +63,7 @@ __device__ inline float log(float x) {
   const double log_m = rn::fma(rn::mul(twice, s2), p, twice);
   const double y = rn::fma(e, detail::kLn2Hi, rn::fma(e, detail::kLn2Lo, log_m));
   float out;
-  return decided(y, out) ? out : dd::to_f32(dd::log(static_cast<double>(x)));
+  return decided(y, out) ? out : log_exact(x);
 }
 
 __device__ inline float tanh(float x) {
@@ -69,7 +77,7 @@ __device__ inline float tanh(float x) {
   const double t = rn::fma(reduced.power, q, rn::sub(reduced.power, 1.0));
   const double y = rn::div(t, rn::add(t, 2.0));
   float near;
-  const float value = decided(y, near) ? near : dd::tanh_f32(magnitude);
+  const float value = decided(y, near) ? near : tanh_exact(magnitude);
   return x < 0 ? -value : value;
 }
 

@@ -48,10 +48,10 @@ __device__ inline void write(const GroupedMatmulArgs& a, const Product& p, std::
 
 constexpr unsigned kPairs = kPanelRows / 2;         // threads for the 16 outputs of a panel
 constexpr unsigned kBlocksTogether = 256 / kPairs;  // blocks of K in one round of 256 threads
-constexpr unsigned kAhead = 8;                      // weights under way for each thread
 
-/// The chains of two outputs over one block of K: s[r] = (first, second output).
-template <Dtype dtype, unsigned kRows>
+/// The chains of two outputs over one block of K: s[r] = (first, second output). kAhead pairs of weights are under way while
+/// as many are used.
+template <Dtype dtype, unsigned kRows, unsigned kAhead>
 __device__ inline void chains(const void* weights, std::size_t at, unsigned depth,
                               const float* const (&x)[kRows], bool aligned, float2 (&s)[kRows]) {
   Pair<dtype> ahead[kAhead];
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(256) decode_kernel(Args args) {
         s[r] = {0, 0};
       }
       const std::size_t at = (blockIdx.x * a.cols + k) * kPanelRows + pair * 2;
-      chains<dtype, kRows>(p.weights, at, depth, x, aligned, s);
+      chains<dtype, kRows, kRows <= 2 ? 16 : 8>(p.weights, at, depth, x, aligned, s);
       for (unsigned r = 0; r < kRows; ++r) {
         partial[(mine * kRows + r) * kPanelRows + pair * 2] = s[r].x;
         partial[(mine * kRows + r) * kPanelRows + pair * 2 + 1] = s[r].y;

@@ -1,5 +1,5 @@
 // A block of threads a row. Filters are limits in the order of the tokens (value descending, id ascending): a token stays
-// when its key, which is an integer with that order, is not below the limit. Limits are found by counting keys, bit by bit.
+// when its key, an integer with that order, is not below the limit. Limits are found by counting keys, bit by bit.
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/logits/ranked_cuda.cuh"
@@ -116,7 +116,6 @@ __device__ inline void sort_between(const Row& row, Key low, Key high, Shared so
   unsigned mine = 0;
   for (std::size_t i = threadIdx.x; i < row.count; i += kThreads)
     mine += row.key(i) >= low && row.key(i) < high && row.in(i) ? 1 : 0;
-  __syncthreads();  // an earlier call's have been read
   ends[threadIdx.x] = mine;
   for (unsigned i = threadIdx.x; i < kSorted; i += kThreads) sorted[i] = 0;
   __syncthreads();  // the counts are there
@@ -180,7 +179,6 @@ __device__ inline Key top_p_limit(const Row& row, double top_p) {
     const Key limit = reached_at[0];
     if (limit != 0) return limit;
     high = low;
-    __syncthreads();  // everyone has read it
   }
 }
 
@@ -210,8 +208,7 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(SamplerArgs a) {
         const float e = exp(rn::sub(row.x[i], m));
         row.e[i] = p.min_p > 0 && static_cast<double>(e) < p.min_p ? -1.0f : e;
       }
-      row.has_e = true;
-      __syncthreads();  // the exponentials are there
+      row.has_e = true;  // until a barrier, each thread reads those that it wrote
     }
     if (p.top_p < 1) {
       const Key limit = top_p_limit(row, p.top_p);

@@ -45,8 +45,7 @@ struct SamplerArgs {
   float* scratch = nullptr;            ///< (rows, 2, count)
   TokenChoice* choices = nullptr;      ///< (rows)
 };
-/// top_p adds up to `count` f64 in one chain, in the order of the CPU: slower than all the rest, and only where it is
-/// below 1.
+/// top_p below 1 adds up to `count` f64 in one chain, in the order of the CPU: slower than all the rest.
 void choose_tokens(const SamplerArgs& args, cudaStream_t stream);
 
 }  // namespace verbatim::kernels::cuda

@@ -234,7 +234,11 @@ TEST_P(Sampling, ANucleusOfMoreTokensThanAreSortedTogether) {
   compare(x, 2600, {sampled(1, 0, 0, 0.95, 1), sampled(1, 0, 0, 0.3, 2)});
 }
 
-TEST_P(Sampling, OneToken) { compare({1.5f, 2.5f}, 1, {sampled(1, 0, 0, 0.5, 1), Choice{}}); }
+TEST_P(Sampling, OneToken) {
+  std::vector<Choice> choices = {sampled(1, 0, 0, 0.5, 1), Choice{}};
+  choices[0].given = 0;
+  compare({1.5f, 2.5f}, 1, choices);
+}
 
 TEST_P(Sampling, AValueThatLeavesTheRangeChoosesNothing) {
   std::vector<Choice> choices(2);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,11 @@ struct Cancelled {};
 std::string text(std::source_location where) {
   const std::string path = where.file_name();
   return path.substr(path.rfind('/') + 1) + ":" + std::to_string(where.line());
+}
+
+Barrier barrier_at(std::source_location where) {
+  const std::string path = where.file_name();
+  return {path.substr(path.rfind('/') + 1), where.line(), where.column()};
 }
 
 bool same(std::source_location a, std::source_location b) {
@@ -85,7 +91,16 @@ class Scheduler {
     }
   }
 
-  void wait_at_barrier(std::source_location where) { wait(State::at_barrier, where); }
+  void wait_at_barrier(std::source_location where) {
+    const Barrier barrier = barrier_at(where);
+    reached_.insert(barrier);
+    if (barrier != left_out_) wait(State::at_barrier, where);
+  }
+  std::vector<Barrier> take_reached() {
+    const std::set<Barrier> taken = std::exchange(reached_, {});
+    return {taken.begin(), taken.end()};
+  }
+  void leave_out(const Barrier& barrier) { left_out_ = barrier; }
 
   const std::uint64_t* exchange(unsigned mask, std::uint64_t value, const char* what,
                                 std::source_location where) {
@@ -302,6 +317,8 @@ class Scheduler {
   std::uint32_t current_ = 0;
   std::uint32_t epoch_ = 0;
   std::uint64_t serial_ = 0, round_ = 0;
+  std::set<Barrier> reached_;
+  Barrier left_out_;
   std::string fault_;
   bool cancel_ = false;
   const void* scheduler_stack_ = nullptr;
@@ -319,6 +336,8 @@ Scheduler& scheduler() {
 void run_grid(dim3 grid, dim3 block, const std::function<void()>& thread) {
   scheduler().run_grid(grid, block, thread);
 }
+std::vector<Barrier> take_barriers_reached() { return scheduler().take_reached(); }
+void leave_out(const Barrier& barrier) { scheduler().leave_out(barrier); }
 void barrier(std::source_location where) { scheduler().wait_at_barrier(where); }
 void warp_barrier(unsigned mask, std::source_location where) {
   if (mask != 0xffffffffu) fault("__syncwarp of a part of the warp is not emulated", where);

@@ -5,12 +5,14 @@
 
 #include "tests/gpu/emulation/types.hpp"
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace verbatim::emulation {
 
@@ -23,6 +25,18 @@ class Fault : public std::runtime_error {
 /// Runs `thread` for every thread of every block, in the order of the schedule in use. Throws Fault. One caller at a time;
 /// not from within a kernel.
 void run_grid(dim3 grid, dim3 block, const std::function<void()>& thread);
+
+/// A barrier of a block, by its line in the kernel.
+struct Barrier {
+  std::string file;  ///< without folders
+  unsigned line = 0, column = 0;
+  auto operator<=>(const Barrier&) const = default;
+};
+/// Those that kernels have reached since the last call.
+std::vector<Barrier> take_barriers_reached();
+/// Threads go past this barrier as if it were not there, until another is named; none after `{}`. For tests of whether its
+/// absence would be noticed.
+void leave_out(const Barrier& barrier);
 
 // What kernels call, through cuda_runtime.h.
 

@@ -57,6 +57,9 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 /// Opens NAME=VALUE.
 [[nodiscard]] Result<std::pair<std::string, std::string>> split_assignment(const std::string& text);
 
+/// Who asks, for leaves that name an actor: uid and user name, bounded.
+[[nodiscard]] std::string actor();
+
 /// Comma-separated token ids.
 [[nodiscard]] Result<std::vector<std::int32_t>> parse_ids(const std::string& text);
 
@@ -88,6 +91,9 @@ void add_model(CLI::App& app, Context& context);
 void add_engine(CLI::App& app, Context& context);
 void add_probe(CLI::App& app, Context& context);
 void add_replay(CLI::App& app, Context& context);
+void add_backup(CLI::App& app, Context& context);
+void add_erase(CLI::App& app, Context& context);
+void add_hold(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 /// Subcommands of the contract that this version does not have: each says so and exits with 2.
 void add_planned(CLI::App& app, Context& context);

@@ -2,7 +2,7 @@
 // Appending from another process: `append.sock` in the data folder, mode 0600.
 //
 // A message is its length (32 bits, big-endian, at most 64 MiB) and one JSON object. Request:
-//   {"draft":{"type":"access","id":"<uuid>","fields":{...},"contents":[{"field":"...","base64":"..."}],
+//   {"draft":{"type":"access","fields":{...},"contents":[{"field":"...","base64":"..."}],
 //             "subject":"...","canonical":{"key":"<hex>","expires_us":0}}}     all but type and fields optional
 // Answer, once the leaf is durable:
 //   {"appended":{"index":17,"tree_size":18,"leaf_hash":"<hex>","id":"<uuid>","time_us":...}}

@@ -39,6 +39,9 @@ class Keys {
   /// Random, made with the database: the log names it in its first leaf.
   [[nodiscard]] const std::string& id() const { return id_; }
 
+  /// `tampered` if master.key is not the one that wrapped what is in keys.db.
+  [[nodiscard]] Result<void> check_master();
+
   /// The key of a subject, made if there is none (and then durable before this returns).
   [[nodiscard]] Result<SubjectKey> subject_key(const std::string& subject);
   /// A key by number. `erased`, `not_found`, `tampered` (does not open with the master key).
@@ -67,6 +70,7 @@ class Keys {
   Statement select_subject_{
       db_, "SELECT id, wrapped FROM kek WHERE subject = ?1 AND wrapped IS NOT NULL"};
   Statement select_kek_{db_, "SELECT subject, wrapped FROM kek WHERE id = ?1"};
+  Statement first_secret_{db_, "SELECT name, wrapped FROM secret ORDER BY name LIMIT 1"};
   Statement insert_secret_{db_, "INSERT INTO secret (name, wrapped) VALUES (?1, ?2)"};
   Statement select_secret_{db_, "SELECT wrapped FROM secret WHERE name = ?1"};
 };

@@ -147,7 +147,6 @@ Result<void> Log::Impl::open() {
                  "restore the log, or begin one in an empty folder"};
   }
   if (!store) return store.error();
-  std::filesystem::permissions(folder / "log.db", std::filesystem::perms(0600), error);
   auto state = recover((*store)->queries(), key_, (*signer)->last(), keys_->id());
   if (!state) {
     Error refused = state.error();

@@ -73,6 +73,8 @@ class Queries {
       const std::function<bool(Bytes key, std::uint64_t leaf, std::int64_t expires_us)>& each);
 
   [[nodiscard]] Result<std::vector<std::uint64_t>> indices_of(const Uuid& id);
+  /// The first leaf with this id. Reads the index alone.
+  [[nodiscard]] Result<std::optional<std::uint64_t>> first_index_of(const Uuid& id);
   /// Leaves by time and index. Only those of `type` unless it is "".
   Result<void> leaves_by_time(std::int64_t since_us, std::int64_t until_us, std::string_view type,
                               bool newest_first, const std::function<bool(const LeafRow&)>& each);
@@ -99,6 +101,7 @@ class Queries {
       SELECT id, kek, codec, dek, sealed FROM content WHERE id >= ?1 AND id < ?2 ORDER BY id)"};
   Statement canonical_outputs_{db_, "SELECT key, leaf, expires_us FROM canonical_output"};
   Statement indices_of_{db_, "SELECT idx FROM leaf WHERE id = ?1 ORDER BY idx LIMIT 1000"};
+  Statement first_index_of_{db_, "SELECT min(idx) FROM leaf WHERE id = ?1"};
   Statement oldest_first_{db_, R"(
       SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
       WHERE time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR type = ?3)

@@ -169,6 +169,8 @@ Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t ind
   auto hashes = make_inclusion_proof(queries.nodes(), index, head->size);
   if (!hashes) return hashes.error();
   proof.hashes = std::move(*hashes);
+  // Authenticated by nothing but the proof itself, which leads from this leaf's hash: a receipt needs no other file.
+  proof.extra = *bytes;
   // Never hand out what would not verify.
   const auto verified = verify_tlog_proof(proof, as_bytes(*bytes), key);
   if (!verified) return verified.error();

@@ -73,7 +73,7 @@ class LogReader {
   [[nodiscard]] Result<std::string> tile(const TileName& name);
   /// The bytes of an entry bundle of `width` leaves. `not_found` beyond the tree.
   [[nodiscard]] Result<std::string> entries(std::uint64_t index, std::uint64_t width);
-  /// A c2sp tlog-proof: leaf, proof and newest checkpoint in one text.
+  /// A c2sp tlog-proof: leaf (in the `extra` line), proof and newest checkpoint in one text.
   [[nodiscard]] Result<std::string> receipt(std::uint64_t index);
 
  private:

@@ -31,6 +31,14 @@ Result<Schema> expected_schema() {
 
 }  // namespace
 
+Result<bool> has_known_schema(Database& db) {
+  const auto expected = expected_schema();
+  if (!expected) return expected.error();
+  const auto found = schema_of(db);
+  if (!found) return found.error();
+  return *found == *expected;
+}
+
 Result<void> check_schema(Database& db, Findings& findings) {
   const auto expected = expected_schema();
   if (!expected) return expected.error();

@@ -2,6 +2,7 @@
 
 #include <kLogMigration0001.hpp>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <utility>
@@ -67,12 +68,30 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& path, Du
   return std::unique_ptr<Store>(new Store(std::move(*db)));
 }
 
-Store::Store(Database db) : db_(std::move(db)) {
+Store::Store(Database db)
+    : db_(std::move(db)), places_{place_of(db_.path()), place_of(db_.path().string() + "-wal")} {
   sqlite3_set_authorizer(db_.get(), only_append, nullptr);
   sqlite3_wal_hook(db_.get(), remember_wal_pages, &wal_bytes_);
 }
 
 Store::~Store() = default;
+
+Store::Place Store::place_of(std::filesystem::path path) {
+  // By name: opening and closing the file here would drop SQLite's locks on it.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {std::move(path), 0, 0};
+  return {std::move(path), info.st_dev, info.st_ino};
+}
+
+Result<void> Store::check_in_place() const {
+  for (const Place& place : places_) {
+    const Place now = place_of(place.path);
+    if (now.device == place.device && now.inode == place.inode) continue;
+    return Error{Errc::storage_failed, "somebody moved, replaced or deleted a file of the log",
+                 place.path.string(), "put it back and restart; until then nothing is recorded"};
+  }
+  return {};
+}
 
 Result<void> Store::insert_leaf(std::uint64_t index, const PreparedLeaf& leaf,
                                 std::string_view hashes) {

@@ -8,6 +8,8 @@
 #include "audit/leaf.hpp"
 #include "audit/queries.hpp"
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -35,6 +37,10 @@ class Store {
   Result<void> put_canonical(const CanonicalOutput& output, std::uint64_t leaf,
                              std::int64_t now_us);
 
+  /// `storage_failed` once log.db or its WAL is no longer the file that this object writes to: moved, replaced or
+  /// deleted. What is written from then on would be lost with the process.
+  [[nodiscard]] Result<void> check_in_place() const;
+
   [[nodiscard]] Queries& queries() { return queries_; }
   [[nodiscard]] std::uint64_t wal_bytes() const { return wal_bytes_; }
   /// Copies the WAL into the database as far as readers allow, without waiting for them. On an error the
@@ -46,7 +52,16 @@ class Store {
  private:
   explicit Store(Database db);
 
+  /// Which file a name leads to.
+  struct Place {
+    std::filesystem::path path;
+    dev_t device = 0;
+    ino_t inode = 0;
+  };
+  static Place place_of(std::filesystem::path path);
+
   Database db_;
+  Place places_[2];  // of log.db and of its WAL
   std::uint64_t wal_bytes_ = 0;
   Queries queries_{db_};
   // OR FAIL, here and in the triggers: a refusal rolls the whole transaction back anyway, and the default would have

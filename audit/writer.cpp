@@ -72,6 +72,10 @@ Result<void> BatchWriter::commit(std::span<const PreparedLeaf> leaves, std::int6
       done = signed_note.error();
     }
   }
+  if (done) {
+    done = store_->check_in_place();
+    if (!done) stopped_ = true;
+  }
   // A crash from here on: the batch is there after recovery, or not; nobody was told either way.
   if (done) done = transaction->commit();
   if (!done) {

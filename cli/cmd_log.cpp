@@ -290,7 +290,8 @@ void add_log(CLI::App& app, Context& context) {
       app.add_subcommand("receipt", "a record's tlog-proof, which verifies without the log");
   receipt->add_option("ID", *receipt_id, "record id or leaf index")->required();
   add_common(*receipt, context,
-             "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof");
+             "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof\n"
+             "  verbatim verify --receipt r.tlog-proof --key \"$(cat log.vkey)\"");
   receipt->callback(
       [&context, receipt_id] { context.exit_code = run_receipt(context, *receipt_id); });
 }

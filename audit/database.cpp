@@ -56,7 +56,7 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   db.db_.reset(raw);
   db.path_ = path;
   if (code != SQLITE_OK) return db.failure("cannot open the database");
-  sqlite3_busy_timeout(raw, 10'000);
+  sqlite3_busy_timeout(raw, kBusyMs);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   // One connection, the writer's, checkpoints, and when it says so: see docs/decisions.

@@ -17,6 +17,9 @@ struct sqlite3_stmt;
 
 namespace verbatim::audit {
 
+inline constexpr int kBusyMs =
+    10'000;  ///< how long a statement waits for another connection's lock
+
 /// A connection. One thread at a time.
 class Database {
  public:

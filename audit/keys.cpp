@@ -61,15 +61,14 @@ Result<void> migrate(Database& db) {
   if (!application) return application.error();
   if (*version == 0 && *application == 0) {
     // A rollback journal: a reader then leaves no -wal and -shm files behind, and writes are rare.
-    auto made =
-        db.execute("PRAGMA synchronous=FULL; BEGIN IMMEDIATE;" + std::string(kKeysMigration0001) +
-                   "PRAGMA application_id=" + std::to_string(kKeysApplicationId) +
-                   "; PRAGMA user_version=1; COMMIT");
+    auto made = db.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON; BEGIN IMMEDIATE;" +
+                           std::string(kKeysMigration0001) + "PRAGMA application_id=" +
+                           std::to_string(kKeysApplicationId) + "; PRAGMA user_version=1; COMMIT");
     if (!made) return made.error();
     return {};
   }
   if (auto known = check_version(db); !known) return known;
-  return db.execute("PRAGMA synchronous=FULL");
+  return db.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON");
 }
 
 }  // namespace
@@ -189,6 +188,22 @@ Result<SubjectKey> Keys::make_subject_key(const std::string& subject) {
   if (!inserted) return inserted.error();
   by_subject_[subject] = made;
   return made;
+}
+
+Result<std::optional<std::int64_t>> Keys::live_key(const std::string& subject) {
+  const std::lock_guard lock(mutex_);
+  Rows rows = select_subject_.run(subject);
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row) return std::optional<std::int64_t>();
+  return std::optional(rows.integer(0));
+}
+
+Result<void> Keys::forget(std::int64_t id) {
+  const std::lock_guard lock(mutex_);
+  by_id_.erase(id);
+  std::erase_if(by_subject_, [&](const auto& entry) { return entry.second.id == id; });
+  return forget_kek_.run(id).finish();
 }
 
 Result<SymmetricKey> Keys::key(std::int64_t id) {

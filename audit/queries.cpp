@@ -68,7 +68,7 @@ Result<void> check_log_version(Database& db) {
       return Error{Errc::not_found, "the log is empty", db.path().string(), ""};
     }
   }
-  if (*application != kLogApplicationId || *version < kLogVersion) {
+  if (*application != kLogApplicationId || *version < 1) {
     return Error{Errc::tampered, "the database is not a log of verbatim's", db.path().string(), ""};
   }
   if (*version > kLogVersion) {
@@ -167,6 +167,18 @@ Result<std::optional<std::uint64_t>> Queries::first_index_of(const Uuid& id) {
   if (!row) return row.error();
   if (!*row || rows.is_null(0)) return std::optional<std::uint64_t>();
   return std::optional(rows.size(0));
+}
+
+Result<void> Queries::governance(std::uint64_t from,
+                                 const std::function<bool(std::uint64_t, std::string_view)>& each) {
+  return each_row(governance_.run(from),
+                  [&](const Rows& rows) { return each(rows.size(0), as_text(rows.blob(1))); });
+}
+
+Result<void> Queries::content_ids_of_key(std::int64_t kek, std::uint64_t from,
+                                         const std::function<bool(std::uint64_t)>& each) {
+  return each_row(content_ids_of_key_.run(kek, from),
+                  [&](const Rows& rows) { return each(rows.size(0)); });
 }
 
 Result<void> Queries::leaves_by_time(std::int64_t since_us, std::int64_t until_us,

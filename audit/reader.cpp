@@ -140,7 +140,13 @@ Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t i
   Result<OpenedContent> result = Error{Errc::tampered, "the content is missing", where, ""};
   auto read = queries.contents(id, id + 1, [&](const ContentRow& row) {
     result = [&]() -> Result<OpenedContent> {
-      if (row.erased) return Error{Errc::erased, "the content was erased", where, ""};
+      if (row.erased) {
+        const auto by = erased_by(queries, index, field);
+        return Error{Errc::erased,
+                     "the content was erased" +
+                         (by ? ", as leaf " + std::to_string(*by) + " says" : std::string()),
+                     where, ""};
+      }
       const auto kek = keys->key(row.kek);
       if (!kek) return kek.error();
       const auto dek = unwrap_key(aead, *kek, row.dek, dek_purpose(index));
@@ -252,6 +258,10 @@ Result<OpenedContent> LogReader::content(std::uint64_t index, std::string_view f
     impl_->keys = std::move(*keys);
   }
   return impl_->connection->read([&](Queries& q) { return impl_->content(q, index, field); });
+}
+
+Result<std::vector<Hold>> LogReader::holds() {
+  return impl_->connection->read([](Queries& q) { return active_holds(q); });
 }
 
 Result<std::vector<Digest>> LogReader::inclusion_proof(std::uint64_t index,

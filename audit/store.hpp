@@ -33,6 +33,8 @@ class Store {
   Result<void> insert_checkpoint(const StoredCheckpoint& checkpoint);
   Result<void> insert_content(std::uint64_t id, std::int64_t kek, int codec, std::string_view dek,
                               std::string_view sealed);
+  /// Sets a content's BLOBs to NULL, and takes its record out of the cache.
+  Result<void> erase_content(std::uint64_t id);
   /// The first record for a key stays until it expires.
   Result<void> put_canonical(const CanonicalOutput& output, std::uint64_t leaf,
                              std::int64_t now_us);
@@ -46,8 +48,8 @@ class Store {
   /// Copies the WAL into the database as far as readers allow, without waiting for them. On an error the
   /// database's pages may be lost though later syncs succeed: do not write any more.
   Result<void> checkpoint_wal();
-  /// Copies all of it and empties the WAL, if no reader is in the way.
-  void truncate_wal();
+  /// Copies all of it and empties the WAL. False if a reader was in the way for `wait_ms`.
+  bool truncate_wal(int wait_ms = 0);
 
  private:
   explicit Store(Database db);
@@ -73,6 +75,8 @@ class Store {
       db_, "INSERT OR FAIL INTO checkpoint (size, root, open_from, note) VALUES (?1, ?2, ?3, ?4)"};
   Statement insert_content_{
       db_, "INSERT OR FAIL INTO content (id, kek, codec, dek, sealed) VALUES (?1, ?2, ?3, ?4, ?5)"};
+  Statement erase_content_{db_, "UPDATE content SET dek = NULL, sealed = NULL WHERE id = ?1"};
+  Statement forget_canonical_{db_, "DELETE FROM canonical_output WHERE leaf = ?1"};
   Statement put_canonical_{db_, R"(
       INSERT INTO canonical_output (key, leaf, expires_us) VALUES (?1, ?2, ?3)
       ON CONFLICT (key) DO UPDATE SET leaf = ?2, expires_us = ?3

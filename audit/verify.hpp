@@ -42,7 +42,7 @@ struct VerifyReport {
   bool key_was_given = false;
   std::uint64_t checked_leaves = 0;
   std::uint64_t checked_contents = 0;
-  std::uint64_t erased = 0;
+  std::uint64_t erased = 0;  ///< contents that are gone; of a bundle: that its leaves say are gone
   std::string contents_unchecked;  ///< why contents could not be opened; "" if they were
   std::vector<Problem> problems;   ///< At most 1,000; the verdict counts all.
 };

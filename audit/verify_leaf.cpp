@@ -38,7 +38,6 @@ std::optional<ReadLeaf> LeafCheck::add(std::uint64_t index, std::string_view byt
     return std::nullopt;
   }
   const LeafHead& head = leaf->head;
-  if (head.type == "erasure") erasure_seen_ = true;
   if (head.type == "request") open_.emplace(index, head.id);
   if (head.type == "response") {
     const auto request = leaf->json.find("request");

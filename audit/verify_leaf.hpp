@@ -33,9 +33,6 @@ class LeafCheck {
   void skip() { incomplete_ = true; }
   /// A leaf was missing or could not be read: open_from() may be wrong.
   [[nodiscard]] bool incomplete() const { return incomplete_; }
-  /// Some leaf says that contents were erased.
-  [[nodiscard]] bool erasure_seen() const { return erasure_seen_; }
-
   /// The oldest request without a response, or `size`.
   [[nodiscard]] std::uint64_t open_from(std::uint64_t size) const {
     return open_.empty() ? size : open_.begin()->first;
@@ -44,7 +41,6 @@ class LeafCheck {
  private:
   std::map<std::uint64_t, Uuid> open_;  // requests without response, by index
   bool incomplete_ = false;
-  bool erasure_seen_ = false;
 };
 
 /// `first` has the same id as the later `index`: only an exchange's response may share one. Problem: `record_id`.

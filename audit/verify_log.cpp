@@ -7,6 +7,7 @@
 #include "audit/read_connection.hpp"
 #include "audit/schema_check.hpp"
 #include "audit/signer.hpp"
+#include "audit/verify_erasure.hpp"
 #include "audit/verify_leaf.hpp"
 
 #include <algorithm>
@@ -25,6 +26,7 @@ struct Progress {
   NodeCheck nodes;
   LeafCheck leaves;
   HeadCheck heads;
+  ErasureCheck erasures;
   Findings findings;
   std::uint64_t checked_leaves = 0, checked_contents = 0, erased = 0;
   std::uint64_t foreign_checkpoints = 0;  // signed by another key than the log's
@@ -55,6 +57,7 @@ class LogVerifier {
   void check_content(Progress& p, std::uint64_t index, const ContentReference& reference,
                      const ContentRow& row);
   Result<void> check_canonical_outputs();
+  Result<void> finish_erasures();
   VerifyReport report(bool readable);
 
   std::filesystem::path folder_;
@@ -131,6 +134,7 @@ Result<VerifyReport> LogVerifier::run() {
         progress_.first_foreign);
   }
   if (auto done = check_canonical_outputs(); !done) return done.error();
+  if (auto done = finish_erasures(); !done) return done.error();
   const NodeCheck& nodes = progress_.nodes;
   const bool matches =
       newest_ && newest_->size == nodes.size() && nodes.complete() && newest_->root == nodes.root();
@@ -326,6 +330,9 @@ void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
   if (!leaf) return;
   check_columns(p, *row, *leaf);
   check_id(queries, p, index, leaf->head);
+  if (leaf->head.type == "erasure" && options_.contents) {
+    p.erasures.named(index, leaf->json, p.findings);
+  }
   if (auto done = check_contents(queries, p, index, leaf->head); !done) {
     p.findings.tampered("database", done.error().what, index);
   }
@@ -412,12 +419,14 @@ void LogVerifier::check_content(Progress& p, std::uint64_t index, const ContentR
   const std::string name = "leaf " + std::to_string(index) + ", " + reference.field;
   if (row.erased) {
     ++p.erased;
+    p.erasures.gone(index, reference.field);
     return;
   }
   if (!keys_) return;  // said once, in the report
   const auto kek = keys_->key(row.kek);
   if (!kek && kek.error().code == Errc::erased) {
     ++p.erased;
+    p.erasures.gone(index, reference.field);
     return;
   }
   if (!kek) {
@@ -471,13 +480,21 @@ Result<void> LogVerifier::check_canonical_outputs() {
   });
 }
 
+/// Contents go by an erasure, and an erasure has its leaf. Gone without one, somebody took them away.
+Result<void> LogVerifier::finish_erasures() {
+  auto read = connection_->read([&](Queries& queries) {
+    return queries.governance(rows_, [&](std::uint64_t, std::string_view bytes) {
+      const auto json = parse_json(bytes);
+      if (json && text_at(*json, "type") == "erasure") progress_.erasures.named_meanwhile(*json);
+      return true;
+    });
+  });
+  if (!read && read.error().code != Errc::tampered) return read;
+  progress_.erasures.finish(progress_.findings);
+  return {};
+}
+
 VerifyReport LogVerifier::report(bool readable) {
-  // Contents go by an erasure, and an erasure has its leaf. Gone without one, somebody took them away.
-  if (progress_.erased > 0 && !progress_.leaves.erasure_seen()) {
-    progress_.findings.tampered("erased_without_leaf",
-                                std::to_string(progress_.erased) +
-                                    " contents are gone, and no leaf says that they were erased");
-  }
   VerifyReport report;
   report.verdict = progress_.findings.verdict();
   report.problems = progress_.findings.take_problems();

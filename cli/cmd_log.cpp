@@ -103,12 +103,6 @@ Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader,
   return leaves;
 }
 
-/// Who reads, for the `access` leaf.
-std::string actor() {
-  const char* user = std::getenv("USER");
-  return "uid " + std::to_string(::getuid()) + (user != nullptr ? std::string(" ") + user : "");
-}
-
 /// Reading contents is itself recorded, before they are shown.
 Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf,
                            const Json& fields) {
@@ -117,8 +111,7 @@ Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf
   if (!appender) return appender.error();
   audit::LeafDraft draft;
   draft.type = "access";
-  draft.fields = {
-      {"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor().substr(0, 128)}};
+  draft.fields = {{"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor()}};
   const auto appended = (*appender)->append_and_wait(std::move(draft));
   if (!appended) return appended.error();
   return {};

@@ -1,6 +1,9 @@
 #include "cli/command.hpp"
 
+#include "schema/bytes.hpp"
 #include "schema/file.hpp"
+
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
@@ -9,6 +12,13 @@
 #include <iterator>
 
 namespace verbatim::cli {
+
+std::string actor() {
+  const char* user = std::getenv("USER");
+  std::string who = "uid " + std::to_string(::getuid());
+  if (user != nullptr && is_utf8(user)) who += std::string(" ") + user;
+  return who.size() <= 128 ? who : "uid " + std::to_string(::getuid());
+}
 
 void add_common(CLI::App& command, Context& context, const std::string& example) {
   command.add_option("--data", context.data, "folder of the log")

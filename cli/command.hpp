@@ -48,6 +48,9 @@ void print_json(const OrderedJson& value);
 /// Opens NAME=VALUE.
 [[nodiscard]] Result<std::pair<std::string, std::string>> split_assignment(const std::string& text);
 
+/// Who asks, for leaves that name an actor: uid and user name, bounded.
+[[nodiscard]] std::string actor();
+
 /// Comma-separated token ids.
 [[nodiscard]] Result<std::vector<std::int32_t>> parse_ids(const std::string& text);
 
@@ -78,6 +81,8 @@ void add_verify(CLI::App& app, Context& context);
 void add_model(CLI::App& app, Context& context);
 void add_engine(CLI::App& app, Context& context);
 void add_replay(CLI::App& app, Context& context);
+void add_erase(CLI::App& app, Context& context);
+void add_hold(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 /// Subcommands of the contract that this version does not have: each says so and exits with 2.
 void add_planned(CLI::App& app, Context& context);

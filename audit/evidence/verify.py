@@ -12,7 +12,7 @@ that holds it) as you have it from somewhere else than the bundle; without it th
 Checks, in this order:
   1. the signature of the checkpoint (signed note, Ed25519);
   2. that the entries hash to the checkpoint's root (RFC 6962), and every tile to the tree;
-  3. that each disclosed content opens the salted commitment in its leaf;
+  3. that each disclosed content opens the salted commitment in its leaf, and none was erased before;
   4. that every exchange has its request and its one response, and names them rightly;
   5. the manifest: every file it lists, and its own signature (DSSE).
 
@@ -411,6 +411,21 @@ def check_contents(bundle, records, problems):
     return opened, withheld
 
 
+def check_erasures(records, present, problems):
+    """What the log says is gone cannot be disclosed by one who no longer has it."""
+    erased = 0
+    for index, record in enumerate(records):
+        if record.get("type") != "erasure":
+            continue
+        for item in record["erased"]:
+            for field in item["fields"]:
+                erased += 1
+                name = "contents/%d/%s" % (item["leaf"], field)
+                if name in present:
+                    problems.append("leaf %d says that it was erased, but here is %s" % (index, name))
+    return erased
+
+
 def check_exchanges(records, problems):
     requests, answered, first, recovered = {}, {}, {}, 0
     for index, record in enumerate(records):
@@ -518,6 +533,7 @@ def verify(bundle, trusted_key, kept):
     if records and (records[0].get("origin") != origin or records[0].get("vkey") != vkey):
         problems.append("leaf 0 names another log or key")
     opened, withheld = check_contents(bundle, records, problems)
+    erased = check_erasures(records, set(bundle.names()), problems)
     exchanges, still_open, interrupted = check_exchanges(records, problems)
     check_manifest(bundle, manifest_bytes, manifest, vkey, problems)
     if kept is not None:
@@ -527,7 +543,8 @@ def verify(bundle, trusted_key, kept):
     print("size       %d leaves, %d exchanges (%d still open, %d interrupted by a crash)"
           % (size, exchanges, still_open, interrupted))
     print("root       " + root.hex())
-    print("contents   %d opened and equal to their commitments, %d not in this bundle" % (opened, withheld))
+    print("contents   %d opened and equal to their commitments, %d not in this bundle, of which %d erased"
+          % (opened, withheld, erased))
     last = {r["record"]: r["verdict"] for r in records if r.get("type") == "replay_verdict"}
     for verdict in sorted(set(last.values())):
         print("replayed   %d records: %s" % (list(last.values()).count(verdict), verdict))

@@ -61,14 +61,14 @@ Result<void> migrate(Database& db) {
   if (!application) return application.error();
   if (*version == 0 && *application == 0) {
     // A rollback journal: a reader then leaves no -wal and -shm files behind, and writes are rare.
-    auto made = db.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON; BEGIN IMMEDIATE;" +
+    auto made = db.execute("PRAGMA synchronous=EXTRA; PRAGMA secure_delete=ON; BEGIN IMMEDIATE;" +
                            std::string(kKeysMigration0001) + "PRAGMA application_id=" +
                            std::to_string(kKeysApplicationId) + "; PRAGMA user_version=1; COMMIT");
     if (!made) return made.error();
     return {};
   }
   if (auto known = check_version(db); !known) return known;
-  return db.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON");
+  return db.execute("PRAGMA synchronous=EXTRA; PRAGMA secure_delete=ON");
 }
 
 }  // namespace

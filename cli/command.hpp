@@ -81,6 +81,7 @@ void add_verify(CLI::App& app, Context& context);
 void add_model(CLI::App& app, Context& context);
 void add_engine(CLI::App& app, Context& context);
 void add_replay(CLI::App& app, Context& context);
+void add_backup(CLI::App& app, Context& context);
 void add_erase(CLI::App& app, Context& context);
 void add_hold(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);

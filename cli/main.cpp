@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
   add_export(app, context);
   add_erase(app, context);
   add_hold(app, context);
+  add_backup(app, context);
   add_planned(app, context);
   try {
     app.parse(argc, argv);

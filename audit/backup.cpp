@@ -21,9 +21,19 @@ namespace fs = std::filesystem;
 constexpr int kAttempts = 5;
 constexpr std::size_t kMarkBytes = 2 * 4096;  // high-water: two slots, audit/signer.hpp
 
+/// Beside a writer, or one that a crash ended, its WAL is part of the database. Without one an ordinary reader would leave
+/// files behind.
+Database::Mode mode_of(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path.string() + "-wal", ignored) ? Database::Mode::read
+                                                     : Database::Mode::immutable;
+}
+
 /// One snapshot of a database, in a new file.
 Result<void> copy_database(const fs::path& from, const fs::path& to) {
-  auto source = Database::open(from, Database::Mode::read);
+  // keys.db keeps a rollback journal: opened as immutable it would be read without its lock.
+  auto source =
+      Database::open(from, from.filename() == "keys.db" ? Database::Mode::read : mode_of(from));
   if (!source) return source.error();
   std::error_code ignored;
   fs::remove(to, ignored);
@@ -47,7 +57,8 @@ Result<void> copy_key_file(const fs::path& from, const fs::path& to) {
 
 /// Contents were erased since the log was copied: the copied keys may lack what the copied log needs.
 Result<bool> erased_since(const fs::path& data_dir, std::uint64_t size) {
-  auto db = Database::open(data_dir / "log.db", Database::Mode::read);
+  const fs::path path = data_dir / "log.db";
+  auto db = Database::open(path, mode_of(path));
   if (!db) return db.error();
   Queries queries(*db);
   bool erased = false;

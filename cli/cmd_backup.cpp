@@ -11,8 +11,10 @@ namespace verbatim::cli {
 
 namespace {
 
-/// Contents, or what could open them, leave the folder: that is recorded before they do.
-Result<void> record_backup(const Context& context, const audit::BackupOptions& options) {
+/// Contents, or what could open them, leave the folder: that is recorded before they do. What is returned keeps the log
+/// open: nobody else begins to write it in the middle of the copy.
+Result<std::unique_ptr<audit::Appender>> record_backup(const Context& context,
+                                                       const audit::BackupOptions& options) {
   static const SystemClock clock;
   auto appender = audit::open_appender(context.data, clock);
   if (!appender) return appender.error();
@@ -22,11 +24,12 @@ Result<void> record_backup(const Context& context, const audit::BackupOptions& o
   draft.fields = {{"out", is_utf8(name) ? name : ""}, {"keys", options.keys}, {"actor", actor()}};
   const auto appended = (*appender)->append_and_wait(std::move(draft));
   if (!appended) return appended.error();
-  return {};
+  return std::move(*appender);
 }
 
 int run_backup(const Context& context, const audit::BackupOptions& options) {
-  if (auto recorded = record_backup(context, options); !recorded) return fail(recorded.error());
+  const auto recorded = record_backup(context, options);
+  if (!recorded) return fail(recorded.error());
   const auto report = audit::back_up(context.data, options);
   if (!report) return fail(report.error());
   if (context.json) {

@@ -35,13 +35,18 @@ bool in_pieces(Bytes bytes, std::uint8_t* out, Update&& update) {
 
 }  // namespace
 
-Aead::Aead() : context_(EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free) {
-  VERBATIM_CHECK(context_ != nullptr && method() != nullptr);
+// The method is set once: setting it again with each key would make the context anew.
+Aead::Aead()
+    : sealing_(EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free),
+      opening_(EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free) {
+  VERBATIM_CHECK(sealing_ != nullptr && opening_ != nullptr && method() != nullptr);
+  VERBATIM_CHECK(EVP_EncryptInit_ex(sealing_.get(), method(), nullptr, nullptr, nullptr) == 1);
+  VERBATIM_CHECK(EVP_DecryptInit_ex(opening_.get(), method(), nullptr, nullptr, nullptr) == 1);
 }
 
 std::string Aead::seal(const SymmetricKey& key, std::initializer_list<Bytes> pieces,
                        Bytes associated) {
-  EVP_CIPHER_CTX* const c = context_.get();
+  EVP_CIPHER_CTX* const c = sealing_.get();
   std::size_t size = 0;
   for (const Bytes piece : pieces) size += piece.size();
   std::string sealed(kNonce + size + kTag, '\0');
@@ -50,7 +55,7 @@ std::string Aead::seal(const SymmetricKey& key, std::initializer_list<Bytes> pie
   const auto update = [c](std::uint8_t* out, int* done, const std::uint8_t* in, int n) {
     return EVP_EncryptUpdate(c, out, done, in, n);
   };
-  VERBATIM_CHECK(EVP_EncryptInit_ex(c, method(), nullptr, key.data(), at) == 1);
+  VERBATIM_CHECK(EVP_EncryptInit_ex(c, nullptr, nullptr, key.data(), at) == 1);
   VERBATIM_CHECK(in_pieces(associated, nullptr, update));
   at += kNonce;
   for (const Bytes piece : pieces) {
@@ -66,7 +71,7 @@ std::string Aead::seal(const SymmetricKey& key, std::initializer_list<Bytes> pie
 Result<std::string> Aead::open(const SymmetricKey& key, Bytes sealed, Bytes associated) {
   const Error wrong{Errc::tampered, "the sealed bytes do not open with their key", "", ""};
   if (sealed.size() < kSealOverhead) return wrong;
-  EVP_CIPHER_CTX* const c = context_.get();
+  EVP_CIPHER_CTX* const c = opening_.get();
   const auto update = [c](std::uint8_t* out, int* done, const std::uint8_t* in, int n) {
     return EVP_DecryptUpdate(c, out, done, in, n);
   };
@@ -74,7 +79,7 @@ Result<std::string> Aead::open(const SymmetricKey& key, Bytes sealed, Bytes asso
   std::array<std::uint8_t, kTag> tag;
   std::copy(sealed.end() - kTag, sealed.end(), tag.begin());
   std::string text(body.size(), '\0');
-  VERBATIM_CHECK(EVP_DecryptInit_ex(c, method(), nullptr, key.data(), sealed.data()) == 1);
+  VERBATIM_CHECK(EVP_DecryptInit_ex(c, nullptr, nullptr, key.data(), sealed.data()) == 1);
   VERBATIM_CHECK(in_pieces(associated, nullptr, update));
   if (!in_pieces(body, reinterpret_cast<std::uint8_t*>(text.data()), update)) return wrong;
   VERBATIM_CHECK(EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, kTag, tag.data()) == 1);

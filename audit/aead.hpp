@@ -18,7 +18,7 @@ using SymmetricKey = std::array<std::uint8_t, 32>;
 
 inline constexpr std::size_t kSealOverhead = 12 + 16;
 
-/// Reuses one cipher context: one thread at a time.
+/// Reuses its cipher contexts: one thread at a time.
 class Aead {
  public:
   Aead();
@@ -30,7 +30,8 @@ class Aead {
   [[nodiscard]] Result<std::string> open(const SymmetricKey& key, Bytes sealed, Bytes associated);
 
  private:
-  std::unique_ptr<EVP_CIPHER_CTX, void (*)(EVP_CIPHER_CTX*)> context_;
+  using Context = std::unique_ptr<EVP_CIPHER_CTX, void (*)(EVP_CIPHER_CTX*)>;
+  Context sealing_, opening_;
 };
 
 }  // namespace verbatim::audit

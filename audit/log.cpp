@@ -63,6 +63,7 @@ class Log::Impl {
   VerifierKey key_;
   std::unique_ptr<Keys> keys_;
   std::atomic<bool> healthy_{true};
+  std::atomic<std::uint64_t> erasures_{0};
 
   std::optional<Uuid> canonical_output(const Digest& key);
   Stats stats();
@@ -243,6 +244,7 @@ void Log::Impl::append(LeafDraft draft, AppendDone done) {
   item.time_us = clock_.now_us();
   item.id = draft.id ? *draft.id : ids_.next();
   for (const Content& content : draft.contents) item.bytes += content.bytes.size();
+  item.erases = draft.type == "erasure";
   item.draft = std::move(draft);
   item.done = std::move(done);
   bool ahead = false;
@@ -317,6 +319,7 @@ Result<void> Log::Impl::on_writer(const std::function<Result<void>(Eraser&)>& wo
       if (writer_->stopped()) return promise.set_value(stopped_error());
       Eraser eraser(*writer_, *keys_, ids_, clock_);
       Result<void> done = work(eraser);
+      ++erasures_;  // perhaps once too often: somebody reads again what he could have kept
       if (writer_->stopped()) healthy_ = false;
       {
         const std::lock_guard counters(mutex_);
@@ -444,7 +447,10 @@ void Log::Impl::write(std::vector<QueuedDraft> batch) {
     stats_.last_commit_us = took_us;
     stats_.wal_bytes = writer_->store().wal_bytes();
   }
-  for (std::size_t i = 0; i < batch.size(); ++i) batch[i].done(std::move(results[i]));
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (results[i] && batch[i].erases) ++erasures_;
+    batch[i].done(std::move(results[i]));
+  }
   copy_wal(false);
 }
 
@@ -533,6 +539,8 @@ std::string Log::subject_handle(std::string_view credential) {
 std::optional<Uuid> Log::canonical_output(const Digest& key) const {
   return impl_->canonical_output(key);
 }
+
+std::uint64_t Log::erasures() const { return impl_->erasures_; }
 
 Log::Stats Log::stats() const { return impl_->stats(); }
 

@@ -126,6 +126,10 @@ class Log final : public Appender {
   /// The record that holds the canonical output for a key, if there is one that has not expired.
   [[nodiscard]] std::optional<Uuid> canonical_output(const Digest& key) const;
 
+  /// How many erasures this object has recorded. Who keeps contents in memory forgets them when it grows: it has
+  /// grown before the eraser is told that all is done.
+  [[nodiscard]] std::uint64_t erasures() const;
+
   struct Stats {
     std::uint64_t leaves = 0, commits = 0, queue_drafts = 0, queue_bytes = 0, wal_bytes = 0;
     std::int64_t last_commit_us = 0;  ///< how long the last commit took

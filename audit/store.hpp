@@ -66,13 +66,15 @@ class Store {
   Place places_[2];  // of log.db and of its WAL
   std::uint64_t wal_bytes_ = 0;
   Queries queries_{db_};
+  // OR FAIL, here and in the triggers: a refusal rolls the whole transaction back anyway, and the default would have
+  // SQLite keep a savepoint for each row (0001_log.sql).
   Statement insert_leaf_{db_, R"(
-      INSERT INTO leaf (idx, id, type, time_us, status, model, route, cache, tenant, hashes, bytes)
+      INSERT OR FAIL INTO leaf (idx, id, type, time_us, status, model, route, cache, tenant, hashes, bytes)
       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11))"};
   Statement insert_checkpoint_{
-      db_, "INSERT INTO checkpoint (size, root, open_from, note) VALUES (?1, ?2, ?3, ?4)"};
+      db_, "INSERT OR FAIL INTO checkpoint (size, root, open_from, note) VALUES (?1, ?2, ?3, ?4)"};
   Statement insert_content_{
-      db_, "INSERT INTO content (id, kek, codec, dek, sealed) VALUES (?1, ?2, ?3, ?4, ?5)"};
+      db_, "INSERT OR FAIL INTO content (id, kek, codec, dek, sealed) VALUES (?1, ?2, ?3, ?4, ?5)"};
   Statement erase_content_{db_, "UPDATE content SET dek = NULL, sealed = NULL WHERE id = ?1"};
   Statement forget_canonical_{db_, "DELETE FROM canonical_output WHERE leaf = ?1"};
   Statement put_canonical_{db_, R"(

@@ -25,6 +25,7 @@ struct QueuedDraft {
   Uuid id;
   std::int64_t time_us = 0;
   std::size_t bytes = 0;  ///< of its contents, for the queue's limit
+  bool erases = false;    ///< an `erasure` leaf
   AppendDone done;
   /// The draft, prepared: by write(), unless somebody did before. The draft is spent then.
   std::optional<Result<PreparedLeaf>> prepared;

@@ -2,8 +2,8 @@
 // One recorded answer in either shape: the stored bytes where the shape is the one it was first
 // asked for, else rebuilt (a stream from a whole answer, a whole answer from a stream).
 
+#include "gateway/answer_memory.hpp"
 #include "gateway/dialect.hpp"
-#include "gateway/recorder.hpp"
 #include "schema/error.hpp"
 
 #include <string>

@@ -176,6 +176,7 @@ std::string describe_config(const GatewayConfig& config) {
                   {"always", config.cache.always},
                   {"share_remote", config.cache.share_remote},
                   {"body_bytes_max", config.cache.body_bytes_max},
+                  {"memory_bytes_max", config.cache.memory_bytes_max},
                   {"ttl_s", config.cache.ttl.count()}};
   const Limits& limits = config.limits;
   out["limits"] = {{"header_bytes_max", limits.header_bytes_max},

@@ -63,6 +63,7 @@ struct CachePolicy {
   bool share_remote = false;    ///< hits of remote upstreams across the credentials of a tenant
   std::chrono::seconds ttl{0};  ///< 0: for ever
   std::size_t body_bytes_max = 16u << 20;
+  std::size_t memory_bytes_max = 64u << 20;  ///< answers kept ready, beside the log
 };
 
 struct Limits {

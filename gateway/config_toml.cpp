@@ -195,6 +195,7 @@ Reader::Keys cache_keys(Reader& r, CachePolicy& c) {
                                {"always", [&c] { set_cache_policy(c, true, true, true); }}})},
           {"share_remote", r.flag(c.share_remote)},
           {"body_bytes_max", r.count(c.body_bytes_max, 0, std::int64_t{1} << 32)},
+          {"memory_bytes_max", r.count(c.memory_bytes_max, 0, std::int64_t{1} << 36)},
           {"ttl_s", [&r, &c](const toml::node& node, const std::string& key) {
              std::int64_t seconds = 0;
              r.count(seconds, 0, 1'000'000'000)(node, key);

@@ -281,18 +281,14 @@ net::awaitable<void> Exchange::consult_cache() {
 }
 
 bool Exchange::look_up() {
-  const auto origin = services_.recorder.canonical_output(*cache_key_);
-  if (!origin) return false;
-  auto stored = services_.recorder.answer_of(*origin);
-  if (!stored) return false;  // erased, or not readable: ask again
-  hit_ = std::move(*stored);
-  hit_origin_ = *origin;
-  return true;
+  hit_ = services_.recorder.canonical_answer(*cache_key_);
+  return hit_ != nullptr;
 }
 
 net::awaitable<Outcome> Exchange::serve_hit() {
   const AnswerShape shape{facts_.stream, facts_.include_usage, head_.fields.get("accept-encoding")};
-  auto answer = answer_in_shape(api_, *hit_, shape, services_.config.limits.decoded_bytes_max);
+  auto answer =
+      answer_in_shape(api_, hit_->stored, shape, services_.config.limits.decoded_bytes_max);
   Outcome outcome;
   if (!answer) {
     // What is stored cannot be given in this shape: as good as no hit.
@@ -359,7 +355,7 @@ audit::LeafDraft Exchange::response_leaf(const Outcome& outcome) {
   draft.fields["request"] = *request_index_;
   draft.fields["status"] = status_name(outcome.status);
   draft.fields["cache"] = cache_status_;
-  if (outcome.status == EndStatus::cache_hit) draft.fields["origin"] = hit_origin_.str();
+  if (outcome.status == EndStatus::cache_hit) draft.fields["origin"] = hit_->origin.str();
   draft.fields["http_status"] =
       tee_.head_given() && (tee_.begun() || !client_->gone()) ? tee_.status() : 499;
   describe_end(outcome, draft.fields);

@@ -76,8 +76,7 @@ class Exchange {
   std::string_view cache_status_ = "bypass";
   std::optional<Digest> cache_key_;
   std::unique_ptr<Flights::Leader> leading_;
-  std::optional<StoredAnswer> hit_;
-  Uuid hit_origin_;
+  std::shared_ptr<const CanonicalAnswer> hit_;
 
   std::string replaced_;  // of an answer that was cut before anything of it went out
 

@@ -16,13 +16,25 @@ std::string LogRecorder::subject_handle(std::string_view credential) {
   return log_.subject_handle(credential);
 }
 
-std::optional<Uuid> LogRecorder::canonical_output(const Digest& key) const {
-  return log_.canonical_output(key);
+std::shared_ptr<const CanonicalAnswer> LogRecorder::canonical_answer(const Digest& key) {
+  // Read before the answer is: an erasure in between makes the next look forget it.
+  if (const std::uint64_t erasures = log_.erasures(); erasures != erasures_) {
+    memory_.forget_all();
+    erasures_ = erasures;
+  }
+  if (auto kept = memory_.find(key, clock_.now_us())) return kept;
+  const auto origin = log_.canonical_output(key);
+  if (!origin) return nullptr;
+  auto read = read_answer(*origin);
+  if (!read) return nullptr;  // erased, or not readable: it is asked again
+  auto answer = std::make_shared<const CanonicalAnswer>(std::move(*read));
+  memory_.keep(key, answer);
+  return answer;
 }
 
 audit::Log::Stats LogRecorder::stats() const { return log_.stats(); }
 
-Result<StoredAnswer> LogRecorder::answer_of(const Uuid& record) {
+Result<CanonicalAnswer> LogRecorder::read_answer(const Uuid& record) {
   if (!reader_) {
     auto reader = audit::LogReader::open(log_.data_dir());
     if (!reader) return reader.error();
@@ -33,14 +45,19 @@ Result<StoredAnswer> LogRecorder::answer_of(const Uuid& record) {
   if (leaves->size() < 2) {
     return Error{Errc::not_found, "record " + record.str() + " has no response", "", ""};
   }
-  StoredAnswer answer{std::move((*leaves)[0].json), std::move((*leaves)[1].json), {}, {}};
+  CanonicalAnswer answer{
+      record, {std::move((*leaves)[0].json), std::move((*leaves)[1].json), {}, {}}, 0};
   const std::uint64_t index = (*leaves)[1].index;
   auto headers = reader_->content(index, "response.headers");
   if (!headers) return headers.error();
   auto body = reader_->content(index, "response.body");
   if (!body) return body.error();
-  answer.headers = std::move(headers->bytes);
-  answer.body = std::move(body->bytes);
+  answer.stored.headers = std::move(headers->bytes);
+  answer.stored.body = std::move(body->bytes);
+  const auto canonical = answer.stored.response.find("canonical");
+  if (canonical != answer.stored.response.end()) {
+    answer.expires_us = canonical->value("expires_us", std::int64_t{0});
+  }
   return answer;
 }
 

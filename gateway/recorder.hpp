@@ -3,6 +3,7 @@
 
 #include "audit/log.hpp"
 #include "audit/reader.hpp"
+#include "gateway/answer_memory.hpp"
 #include "gateway/net.hpp"
 
 #include <memory>
@@ -12,14 +13,6 @@
 
 namespace verbatim::gateway {
 
-/// An answer that the log holds: what a cache hit is served from.
-struct StoredAnswer {
-  Json request;         ///< the request leaf
-  Json response;        ///< the response leaf
-  std::string headers;  ///< content `response.headers`
-  std::string body;     ///< content `response.body`
-};
-
 class Recorder {
  public:
   virtual ~Recorder() = default;
@@ -28,28 +21,34 @@ class Recorder {
   [[nodiscard]] virtual bool healthy() const = 0;
   [[nodiscard]] virtual Result<Digest> cache_key(std::string_view tenant, Bytes preimage) = 0;
   [[nodiscard]] virtual std::string subject_handle(std::string_view credential) = 0;
-  [[nodiscard]] virtual std::optional<Uuid> canonical_output(const Digest& key) const = 0;
-  /// The exchange with this record id. Errors as LogReader's; `not_found` also if it has no
-  /// response yet.
-  [[nodiscard]] virtual Result<StoredAnswer> answer_of(const Uuid& record) = 0;
+  /// What a cache hit is served from. Null if there is none, it has expired or was erased, or it
+  /// cannot be read.
+  [[nodiscard]] virtual std::shared_ptr<const CanonicalAnswer> canonical_answer(
+      const Digest& key) = 0;
   [[nodiscard]] virtual audit::Log::Stats stats() const = 0;
 };
 
-/// The log. `log` must outlive it.
+/// The log. `log` and `clock` must outlive it. It keeps up to `memory_bytes_max` of canonical answers
+/// in memory, and forgets them all when the log erases anything.
 class LogRecorder final : public Recorder {
  public:
-  explicit LogRecorder(audit::Log& log) : log_(log) {}
+  LogRecorder(audit::Log& log, const Clock& clock, std::size_t memory_bytes_max)
+      : log_(log), clock_(clock), memory_(memory_bytes_max) {}
 
   void append(audit::LeafDraft draft, audit::AppendDone done) override;
   [[nodiscard]] bool healthy() const override;
   [[nodiscard]] Result<Digest> cache_key(std::string_view tenant, Bytes preimage) override;
   [[nodiscard]] std::string subject_handle(std::string_view credential) override;
-  [[nodiscard]] std::optional<Uuid> canonical_output(const Digest& key) const override;
-  [[nodiscard]] Result<StoredAnswer> answer_of(const Uuid& record) override;
+  [[nodiscard]] std::shared_ptr<const CanonicalAnswer> canonical_answer(const Digest& key) override;
   [[nodiscard]] audit::Log::Stats stats() const override;
 
  private:
+  [[nodiscard]] Result<CanonicalAnswer> read_answer(const Uuid& record);
+
   audit::Log& log_;
+  const Clock& clock_;
+  AnswerMemory memory_;
+  std::uint64_t erasures_ = 0;                // of the log, when memory_ was last known to be right
   std::unique_ptr<audit::LogReader> reader_;  // opened when first needed; the gateway's thread only
 };
 

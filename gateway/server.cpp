@@ -285,7 +285,7 @@ Result<std::unique_ptr<Server>> Server::start(GatewayConfig config, const Clock&
 
 Result<std::unique_ptr<Server>> Server::start(GatewayConfig config, const Clock& clock,
                                               audit::Log& log, std::vector<LocalModel> models) {
-  auto recorder = std::make_unique<LogRecorder>(log);
+  auto recorder = std::make_unique<LogRecorder>(log, clock, config.cache.memory_bytes_max);
   auto server = start(std::move(config), clock, *recorder, std::move(models));
   if (server) (*server)->recorder_ = std::move(recorder);
   return server;

@@ -17,42 +17,46 @@ namespace verbatim {
 
 namespace {
 
+/// What follows the backslash for a character that has a short escape; 0 for all others.
+constexpr char short_escape(char c) {
+  switch (c) {
+    case '"':
+    case '\\':
+      return c;
+    case '\b':
+      return 'b';
+    case '\f':
+      return 'f';
+    case '\n':
+      return 'n';
+    case '\r':
+      return 'r';
+    case '\t':
+      return 't';
+    default:
+      return 0;
+  }
+}
+
 void append_string(std::string& out, std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   out.push_back('"');
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += "\\u00";
-          out.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
-          out.push_back(kHex[static_cast<unsigned char>(c) & 15]);
-        } else {
-          out.push_back(c);
-        }
+  std::size_t plain = 0;  // where the run of characters that stand for themselves began
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\') continue;
+    out.append(text, plain, i - plain);
+    plain = i + 1;
+    if (const char escape = short_escape(c); escape != 0) {
+      out.push_back('\\');
+      out.push_back(escape);
+    } else {
+      out += "\\u00";
+      out.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+      out.push_back(kHex[static_cast<unsigned char>(c) & 15]);
     }
   }
+  out.append(text, plain);
   out.push_back('"');
 }
 
@@ -214,6 +218,36 @@ void append_node(std::string& out, Node& node) {
   }
 }
 
+void append_value(std::string& out, const Json& value);
+
+void append_member(std::string& out, const std::string& name, const Json& value) {
+  if (!is_utf8(name)) throw std::logic_error("canonical JSON: a key is not UTF-8");
+  if (out.back() != '{') out.push_back(',');
+  append_string(out, name);
+  out.push_back(':');
+  append_value(out, value);
+}
+
+void append_object(std::string& out, const Json& value) {
+  const auto& members = value.get_ref<const Json::object_t&>();
+  out.push_back('{');
+  // The map's order, by bytes, is the one asked for unless a name has characters from U+E000 on.
+  const bool ordered = std::all_of(members.begin(), members.end(), [](const auto& member) {
+    return std::none_of(member.first.begin(), member.first.end(),
+                        [](char c) { return static_cast<unsigned char>(c) >= 0xEE; });
+  });
+  if (ordered) {
+    for (const auto& [name, member] : members) append_member(out, name, member);
+  } else {
+    std::vector<const Json::object_t::value_type*> sorted;
+    for (const auto& member : members) sorted.push_back(&member);
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto* a, const auto* b) { return utf16_less(a->first, b->first); });
+    for (const auto* member : sorted) append_member(out, member->first, member->second);
+  }
+  out.push_back('}');
+}
+
 void append_value(std::string& out, const Json& value) {
   constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
   switch (value.type()) {
@@ -225,9 +259,10 @@ void append_value(std::string& out, const Json& value) {
       return;
     case Json::value_t::number_integer:
     case Json::value_t::number_unsigned: {
-      const bool exact = value.is_number_unsigned()
-                             ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kExactMax)
-                             : std::llabs(value.get<std::int64_t>()) <= kExactMax;
+      const bool exact =
+          value.is_number_unsigned()
+              ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kExactMax)
+              : value.get<std::int64_t>() >= -kExactMax && value.get<std::int64_t>() <= kExactMax;
       if (!exact) throw std::logic_error("canonical JSON: an integer beyond 2^53 must be a string");
       out += value.is_number_unsigned() ? std::to_string(value.get<std::uint64_t>())
                                         : std::to_string(value.get<std::int64_t>());
@@ -249,22 +284,8 @@ void append_value(std::string& out, const Json& value) {
       out.push_back(']');
       return;
     }
-    case Json::value_t::object: {
-      std::vector<std::string_view> names;
-      for (const auto& [name, member] : value.items()) names.push_back(name);
-      std::sort(names.begin(), names.end(), utf16_less);
-      out.push_back('{');
-      bool first = true;
-      for (const std::string_view name : names) {
-        if (!is_utf8(name)) throw std::logic_error("canonical JSON: a key is not UTF-8");
-        if (!std::exchange(first, false)) out.push_back(',');
-        append_string(out, name);
-        out.push_back(':');
-        append_value(out, value.at(std::string(name)));
-      }
-      out.push_back('}');
-      return;
-    }
+    case Json::value_t::object:
+      return append_object(out, value);
     default:
       throw std::logic_error("canonical JSON: floats and binary data are not allowed");
   }
@@ -346,6 +367,7 @@ Result<std::string> canonicalize(std::string_view json, Numbers numbers) {
 
 std::string canonical(const Json& value) {
   std::string out;
+  out.reserve(1024);
   append_value(out, value);
   return out;
 }

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -17,6 +18,44 @@ const EVP_MD* sha256_method() {
   static const EVP_MD* const method = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   return method;
 }
+
+void draw(std::span<std::uint8_t> out) {
+  if (RAND_bytes(out.data(), static_cast<int>(out.size())) != 1) {
+    throw std::runtime_error("the system's random generator failed");
+  }
+}
+
+/// Random bytes drawn ahead: every call of OpenSSL's generator takes a lock and asks the kernel for the process id,
+/// and a leaf needs a dozen small draws. What was handed out is wiped; a forked child draws anew.
+class RandomPool {
+ public:
+  RandomPool() {
+    thread_local RandomPool* mine = nullptr;
+    mine = this;
+    static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
+      if (mine != nullptr) mine->left_ = 0;
+    });
+    VERBATIM_CHECK(registered == 0);
+  }
+  ~RandomPool() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+  RandomPool(const RandomPool&) = delete;
+  RandomPool& operator=(const RandomPool&) = delete;
+
+  void take(std::span<std::uint8_t> out) {
+    if (out.size() > bytes_.size() / 4) return draw(out);
+    if (out.size() > left_) {
+      draw(bytes_);
+      left_ = bytes_.size();
+    }
+    left_ -= out.size();
+    std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(left_), out.size(), out.begin());
+    OPENSSL_cleanse(bytes_.data() + left_, out.size());
+  }
+
+ private:
+  std::array<std::uint8_t, 1024> bytes_{};
+  std::size_t left_ = 0;
+};
 
 EVP_MD_CTX* context_of(void* context) { return static_cast<EVP_MD_CTX*>(context); }
 
@@ -94,9 +133,8 @@ Result<Digest> parse_digest(std::string_view hex) {
 }
 
 void fill_random(std::span<std::uint8_t> out) {
-  if (RAND_bytes(out.data(), static_cast<int>(out.size())) != 1) {
-    throw std::runtime_error("the system's random generator failed");
-  }
+  thread_local RandomPool pool;
+  pool.take(out);
 }
 
 }  // namespace verbatim

@@ -96,24 +96,22 @@ class FakeRecorder final : public gateway::Recorder {
   [[nodiscard]] std::string subject_handle(std::string_view credential) override {
     return sha256(credential).hex();
   }
-  [[nodiscard]] std::optional<Uuid> canonical_output(const Digest& key) const override {
+  [[nodiscard]] std::shared_ptr<const gateway::CanonicalAnswer> canonical_answer(
+      const Digest& key) override {
     const std::lock_guard lock(mutex_);
     const auto found = canonical_.find(key);
-    return found == canonical_.end() ? std::nullopt : std::optional(found->second);
-  }
-  [[nodiscard]] Result<gateway::StoredAnswer> answer_of(const Uuid& record) override {
-    const std::lock_guard lock(mutex_);
-    gateway::StoredAnswer answer;
+    if (found == canonical_.end()) return nullptr;
+    gateway::CanonicalAnswer answer{found->second, {}, 0};
     for (const auto& leaf : leaves_) {
-      if (leaf.id != record) continue;
-      if (leaf.type == "request") answer.request = leaf.fields;
+      if (leaf.id != found->second) continue;
+      if (leaf.type == "request") answer.stored.request = leaf.fields;
       if (leaf.type != "response") continue;
-      answer.response = leaf.fields;
-      answer.headers = content(leaf, "response.headers");
-      answer.body = content(leaf, "response.body");
-      return answer;
+      answer.stored.response = leaf.fields;
+      answer.stored.headers = content(leaf, "response.headers");
+      answer.stored.body = content(leaf, "response.body");
+      return std::make_shared<const gateway::CanonicalAnswer>(std::move(answer));
     }
-    return Error{Errc::not_found, "no such record", "", ""};
+    return nullptr;
   }
   [[nodiscard]] audit::Log::Stats stats() const override {
     const std::lock_guard lock(mutex_);

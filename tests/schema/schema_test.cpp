@@ -117,6 +117,8 @@ TEST(CanonicalJson, SortsByUtf16) {
           .value(),
       "{\"a\":[1,100,true,null],\"\xF0\x9F\x98\x82\":2,\"\xEF\xAC\xB3\":1}");
   EXPECT_EQ(canonical(Json{{"b", 1}, {"a", "x\n\x01"}}), "{\"a\":\"x\\n\\u0001\",\"b\":1}");
+  EXPECT_EQ(canonical(Json{{"\xEF\xAC\xB3", 1}, {"\xF0\x9F\x98\x82", Json::object()}, {"a", ""}}),
+            "{\"a\":\"\",\"\xF0\x9F\x98\x82\":{},\"\xEF\xAC\xB3\":1}");
 }
 
 TEST(CanonicalJson, LiteralNumbersNeverMerge) {

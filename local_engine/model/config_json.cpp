@@ -3,6 +3,8 @@
 #include "kernels/dtype.hpp"
 #include "local_engine/files/tensor.hpp"
 #include "local_engine/model/config.hpp"
+#include "local_engine/model/config_members.hpp"
+#include "local_engine/model/config_rope.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,61 +13,6 @@
 
 namespace verbatim::local_engine {
 namespace {
-
-Error wrong(std::string what) { return {Errc::invalid_input, std::move(what), "", ""}; }
-Error unsupported(const std::string& what, std::string advice = "") {
-  return {Errc::unsupported, what + " is not supported", "", std::move(advice)};
-}
-
-/// Members of one object. A member of another kind than asked for is an error, never a default.
-class Members {
- public:
-  explicit Members(const Json& json) : json_(json) {}
-
-  /// The member, unless it is absent or null: the same thing in these files.
-  [[nodiscard]] const Json* find(const char* key) const {
-    const auto at = json_.find(key);
-    return at == json_.end() || at->is_null() ? nullptr : &*at;
-  }
-  /// True where the file says that there is none, which is not the same as saying nothing.
-  [[nodiscard]] bool is_null(const char* key) const {
-    const auto at = json_.find(key);
-    return at != json_.end() && at->is_null();
-  }
-  [[nodiscard]] Result<std::size_t> size(const char* key,
-                                         std::optional<std::size_t> fallback = {}) const {
-    const Json* value = find(key);
-    if (value == nullptr && fallback) return *fallback;
-    if (value == nullptr || !value->is_number_unsigned()) return missing(key, value, "a size");
-    return value->get<std::size_t>();
-  }
-  [[nodiscard]] Result<double> number(const char* key, std::optional<double> fallback = {}) const {
-    const Json* value = find(key);
-    if (value == nullptr && fallback) return *fallback;
-    if (value == nullptr || !value->is_number()) return missing(key, value, "a number");
-    return value->get<double>();
-  }
-  [[nodiscard]] Result<bool> boolean(const char* key, bool fallback) const {
-    const Json* value = find(key);
-    if (value == nullptr) return fallback;
-    if (!value->is_boolean()) return missing(key, value, "a boolean");
-    return value->get<bool>();
-  }
-  [[nodiscard]] Result<std::string> text(const char* key,
-                                         std::optional<std::string> fallback = {}) const {
-    const Json* value = find(key);
-    if (value == nullptr && fallback) return *fallback;
-    if (value == nullptr || !value->is_string()) return missing(key, value, "a string");
-    return value->get<std::string>();
-  }
-
- private:
-  static Error missing(const char* key, const Json* value, const char* expected) {
-    return wrong(std::string("'") + key + "' is " +
-                 (value == nullptr ? "missing" : std::string("not ") + expected));
-  }
-  const Json& json_;
-};
 
 /// What is fixed by the name of an architecture, and its defaults.
 struct Family {
@@ -155,122 +102,6 @@ Result<Activation> read_activation(const Members& members, const Family& family)
   if (*name == "silu" || *name == "swish") return Activation::silu;
   if (*name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
   return unsupported(std::string(key) + " " + printable(*name));
-}
-
-/// Short factors alone: a table that stays the same at every length, within the original context.
-Result<void> read_longrope(const Members& members, const Members& kind, RopeConfig& rope) {
-  const auto context = members.number("max_position_embeddings");
-  if (!context) return context.error();
-  const auto inside = kind.number("original_max_position_embeddings", *context);
-  if (!inside) return inside.error();
-  const auto original = members.number("original_max_position_embeddings", *inside);
-  if (!original) return original.error();
-  if (*context > *original)
-    return unsupported("rope kind longrope beyond its original context, where its table changes,",
-                       "set max_position_embeddings to " +
-                           std::to_string(static_cast<std::uint64_t>(*original)) +
-                           ", and the attention_factor that the longer context gave");
-  rope.kind = RopeKind::factors;
-  const Json* factors = kind.find("short_factor");
-  if (factors == nullptr || !factors->is_array())
-    return wrong("rope kind longrope has no array short_factor");
-  for (const auto& factor : *factors) {
-    if (!factor.is_number()) return wrong("'short_factor' holds something else than numbers");
-    rope.factors.push_back(static_cast<float>(factor.get<double>()));
-  }
-  return {};
-}
-
-Result<void> read_yarn(const Members& members, const Members& kind, RopeConfig& rope) {
-  for (const char* key : {"mscale", "mscale_all_dim"}) {
-    if (kind.find(key) != nullptr) return unsupported(std::string("rope kind yarn with ") + key);
-  }
-  const auto context = members.number("max_position_embeddings");
-  if (!context) return context.error();
-  if (rope.original_positions == 0) rope.original_positions = *context;
-  const auto truncate = kind.boolean("truncate", true);
-  if (!truncate) return truncate.error();
-  rope.truncate = *truncate;
-  return {};
-}
-
-Result<RopeKind> rope_kind(const Members& kind) {
-  const auto legacy_name = kind.text("type", "default");
-  if (!legacy_name) return legacy_name.error();
-  const auto name = kind.text("rope_type", *legacy_name);
-  if (!name) return name.error();
-  if (*name == "default") return RopeKind::plain;
-  if (*name == "linear") return RopeKind::linear;
-  if (*name == "llama3") return RopeKind::llama3;
-  if (*name == "yarn") return RopeKind::yarn;
-  if (*name == "longrope" || *name == "su") return RopeKind::factors;
-  return unsupported("rope kind " + printable(*name));
-}
-
-/// One kind of layers: its theta, and the object that says how it is scaled, or null.
-Result<RopeConfig> read_rope(const Members& members, double theta, const Json* scaling) {
-  RopeConfig rope;
-  rope.theta = theta;
-  if (scaling == nullptr) return rope;
-  if (!scaling->is_object()) return wrong("'rope_scaling' is not an object");
-  const Members kind(*scaling);
-  const auto named = rope_kind(kind);
-  if (!named) return named.error();
-  rope.kind = *named;
-  const struct {
-    const char* key;
-    double* value;
-  } numbers[] = {{"rope_theta", &rope.theta},
-                 {"factor", &rope.factor},
-                 {"low_freq_factor", &rope.low_freq_factor},
-                 {"high_freq_factor", &rope.high_freq_factor},
-                 {"beta_fast", &rope.beta_fast},
-                 {"beta_slow", &rope.beta_slow},
-                 {"attention_factor", &rope.attention_factor},
-                 {"original_max_position_embeddings", &rope.original_positions}};
-  for (const auto& number : numbers) {
-    const auto value = kind.number(number.key, *number.value);
-    if (!value) return value.error();
-    *number.value = *value;
-  }
-  if (rope.kind == RopeKind::factors) {
-    if (const auto done = read_longrope(members, kind, rope); !done) return done.error();
-    return rope;
-  }
-  if (rope.kind != RopeKind::plain && kind.find("factor") == nullptr)
-    return wrong("a scaled rope kind has no factor");
-  if (rope.kind == RopeKind::yarn) {
-    if (const auto done = read_yarn(members, kind, rope); !done) return done.error();
-  }
-  return rope;
-}
-
-Result<void> read_ropes(const Members& members, const Family& family, ModelConfig& config) {
-  // Newer files spell it rope_parameters and keep theta in it; Gemma 3's hold one for each kind of
-  // layer there.
-  const Json* scaling = members.find("rope_parameters");
-  if (scaling == nullptr) scaling = members.find("rope_scaling");
-  const auto theta = members.number("rope_theta", family.theta_default());
-  if (!theta) return theta.error();
-  const Json* local_scaling = nullptr;
-  if (family.gemma == 3 && scaling != nullptr && scaling->is_object()) {
-    const Members both(*scaling);
-    local_scaling = both.find("sliding_attention");
-    const Json* full = both.find("full_attention");
-    if ((local_scaling == nullptr) != (full == nullptr))
-      return wrong("'rope_parameters' names one kind of layer alone");
-    if (full != nullptr) scaling = full;
-  }
-  const auto rope = read_rope(members, *theta, scaling);
-  if (!rope) return rope.error();
-  config.rope = *rope;
-  if (family.gemma != 3) return {};
-  const auto local_theta = members.number("rope_local_base_freq", 1e4);
-  if (!local_theta) return local_theta.error();
-  auto local = read_rope(members, *local_theta, local_scaling);
-  if (!local) return local.error();
-  config.local_rope = std::move(*local);
-  return {};
 }
 
 /// What only Gemma has. Defaults are those of its second and third generation's own configuration.
@@ -475,7 +306,10 @@ Result<ModelConfig> config_from_json(const Json& json) {
   const auto activation = read_activation(members, **family);
   if (!activation) return activation.error();
   config.activation = *activation;
-  if (const auto done = read_ropes(members, **family, config); !done) return done.error();
+  auto ropes = read_ropes(members, (*family)->theta_default(), (*family)->gemma == 3);
+  if (!ropes) return ropes.error();
+  config.rope = std::move(ropes->rope);
+  config.local_rope = std::move(ropes->local);
   if ((*family)->gemma > 0) {
     if (const auto done = read_gemma(members, **family, config); !done) return done.error();
   }

@@ -91,7 +91,10 @@ class DeviceModel {
     Dtype expert_dtype;
   };
 
-  cuda::Weights upload(const PackedWeights& w) {
+  /// Weights of one float type.
+  cuda::Weights upload(const local_engine::Linear& linear) {
+    EXPECT_EQ(linear.parts.size(), 1u);
+    const PackedWeights& w = linear.parts[0];
     return {memory_.upload(static_cast<const std::byte*>(w.data()), w.bytes()), w.dtype(), w.rows(),
             w.cols()};
   }
@@ -107,13 +110,13 @@ class DeviceModel {
     to.k_norm = upload_or_null(from.k_norm);
     to.qkv = upload(from.qkv);
     to.output = upload(from.output);
-    to.qkv_bias = upload_or_null(from.qkv_bias);
-    to.output_bias = upload_or_null(from.output_bias);
+    to.qkv_bias = upload_or_null(from.qkv.bias);
+    to.output_bias = upload_or_null(from.output.bias);
     if (from.experts.empty()) {
       to.gate_up = upload(from.dense.gate_up);
       to.down = upload(from.dense.down);
-      to.gate_up_bias = upload_or_null(from.dense.gate_up_bias);
-      to.down_bias = upload_or_null(from.dense.down_bias);
+      to.gate_up_bias = upload_or_null(from.dense.gate_up.bias);
+      to.down_bias = upload_or_null(from.dense.down.bias);
       return to;
     }
     to.router = upload(from.router);
@@ -122,7 +125,7 @@ class DeviceModel {
       gate_up.push_back(upload(expert.gate_up).data);
       down.push_back(upload(expert.down).data);
     }
-    to.expert_dtype = from.experts[0].down.dtype();
+    to.expert_dtype = from.experts[0].down.parts[0].dtype();
     to.expert_gate_up = memory_.upload(gate_up);
     to.expert_down = memory_.upload(down);
     return to;
@@ -157,7 +160,8 @@ class DeviceModel {
     float* qkv = pass_.fresh<float>(rows * width);
     multiply(layer.qkv, normed, rows, layer.qkv_bias, qkv);
     float* k = qkv + q_width;
-    if (config_.qk_norm) {
+    EXPECT_NE(config_.qk_norm, local_engine::QkNorm::all_heads);
+    if (config_.qk_norm == local_engine::QkNorm::each_head) {
       normalize(qkv, rows, config_.heads, dim, width, layer.q_norm, qkv);
       normalize(k, rows, config_.kv_heads, dim, width, layer.k_norm, k);
     }

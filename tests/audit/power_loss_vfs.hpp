@@ -137,6 +137,8 @@ class PowerLossDisk {
     if (!disk->count()) return SQLITE_IOERR_DELETE;
     const auto image = disk->images_.find(name);
     if (image != disk->images_.end()) {
+      // A name that is durably gone comes back as a new file only: nothing of the old one can return under it.
+      if (sync_folder != 0) image->second = Image();
       image->second.deleted = true;
       image->second.delete_synced = sync_folder != 0;
     }

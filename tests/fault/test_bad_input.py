@@ -143,6 +143,7 @@ class BadInput(support.ProgramTest):
             version = database.execute("PRAGMA user_version").fetchone()[0]
             self.assertGreater(version, 0)
             database.execute(f"PRAGMA user_version = {version + 1}")
+            database.execute("CREATE TABLE of_a_later_version (x)")
         database.close()
         before = path.read_bytes()
         for finished in (self.start("--upstream", "openai=http://127.0.0.1:9"),

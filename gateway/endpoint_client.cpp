@@ -69,7 +69,10 @@ class Asking {
     Timeouts timeouts;
     timeouts.connect = options_.connect;
     timeouts.first_byte = timeouts.idle = options_.total;
-    const UpstreamConfig config{"endpoint", options_.url, false, options_.ca_file};
+    UpstreamConfig config;
+    config.name = "endpoint";
+    config.url = options_.url;
+    config.ca_file = options_.ca_file;
     auto upstream = make_remote_upstream(io_, deadlines_, clock_, config, limits, timeouts);
     if (!upstream) return upstream.error();
     upstream_ = std::move(*upstream);
@@ -173,7 +176,7 @@ class Asking {
   const std::function<bool(std::size_t, EndpointAnswer)>& on_answer_;
   net::io_context io_{1};
   Deadlines deadlines_;
-  std::unique_ptr<Upstream> upstream_;
+  std::shared_ptr<Upstream> upstream_;
   std::set<Cancellation*> running_;
   std::size_t next_ = 0, workers_ = 0;
   bool stopped_ = false, finished_ = false;

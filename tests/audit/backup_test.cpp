@@ -85,7 +85,9 @@ TEST_F(BackupTest, IsWholeWhileOthersAppendAndErase) {
     const auto report = made(true);
     // Erasures in the middle of every attempt are possible, and said.
     EXPECT_TRUE(report || report.error().code == Errc::unavailable) << report.error().message();
-    if (report) EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+    if (report) {
+      EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+    }
     fs::remove_all(out);
   }
   stop = true;

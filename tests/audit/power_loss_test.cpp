@@ -118,7 +118,9 @@ TEST_P(PowerLossTest, NothingThatWasAcknowledgedIsLost) {
     ASSERT_EQ(after.verdict, Verdict::valid)
         << (after.problems.empty() ? "" : after.problems[0].kind + after.problems[0].detail);
     close();
-    if (!acknowledged.empty()) ASSERT_LE(before.size, acknowledged.rbegin()->first + 3);
+    if (!acknowledged.empty()) {
+      ASSERT_LE(before.size, acknowledged.rbegin()->first + 3);
+    }
   }
   EXPECT_GT(acknowledged_in_all, kSeedsEach / 2);
   EXPECT_GT(lost_power, kSeedsEach / 2);

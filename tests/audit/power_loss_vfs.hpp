@@ -126,8 +126,8 @@ class PowerLossDisk {
       image.existed = existed;
       std::ifstream in(name, std::ios::binary);
       image.synced.assign(std::istreambuf_iterator<char>(in), {});
-    } else if (disk->watching_ && name != nullptr) {
-      disk->images_[name].deleted = false;
+    } else if (disk->watching_ && name != nullptr && disk->images_[name].deleted) {
+      disk->images_[name] = Image();  // a new file: nothing of the deleted one is in it
     }
     return SQLITE_OK;
   }

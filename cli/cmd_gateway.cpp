@@ -6,11 +6,13 @@
 #include "gateway/config.hpp"
 #include "gateway/server.hpp"
 
+#include <kConfigSchema.hpp>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include <atomic>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <set>
@@ -23,7 +25,8 @@ namespace {
 struct GatewayFlags {
   std::string listen, admin, mode;
   std::vector<std::string> upstreams, models;
-  bool check = false;
+  std::string new_key;
+  bool check = false, schema = false;
 };
 
 Result<audit::DurabilityMode> mode_of(const std::string& name) {
@@ -92,6 +95,7 @@ Result<void> check_config(const gateway::GatewayConfig& config) {
                    "check ca_file of upstream " + upstream.name};
     }
   }
+  if (auto usable = gateway::check_start(config); !usable) return usable.error();
   names.clear();
   for (const auto& model : config.models) {
     if (!names.insert(model.name).second) {
@@ -107,12 +111,13 @@ Result<void> check_config(const gateway::GatewayConfig& config) {
   return {};
 }
 
-/// SIGTERM and SIGINT drain; a second one ends at once. Blocks both in every thread made after it, and waits
-/// for them on a thread of its own, so that nothing runs in a signal handler.
-class DrainOnSignal {
+/// SIGTERM and SIGINT drain; a second one ends at once. SIGHUP reloads. Blocks them in every thread made after it, and
+/// waits for them on a thread of its own, so that nothing runs in a signal handler.
+class Signals {
  public:
-  DrainOnSignal() {
+  Signals() {
     sigemptyset(&signals_);
+    sigaddset(&signals_, SIGHUP);
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
     sigaddset(&signals_, SIGUSR2);  // our own way to end the wait
@@ -120,22 +125,28 @@ class DrainOnSignal {
     // A peer that goes away is a value of write(), never a signal.
     ::signal(SIGPIPE, SIG_IGN);
   }
-  ~DrainOnSignal() {
+  ~Signals() { stop(); }
+  /// Before the server goes.
+  void stop() {
     if (!waiter_.joinable()) return;
     done_ = true;
     pthread_kill(waiter_.native_handle(), SIGUSR2);
     waiter_.join();
   }
-  DrainOnSignal(const DrainOnSignal&) = delete;
-  DrainOnSignal& operator=(const DrainOnSignal&) = delete;
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
 
-  void start(gateway::Server& server) {
-    waiter_ = std::thread([this, &server] {
+  void start(gateway::Server& server, std::function<void()> reload) {
+    waiter_ = std::thread([this, &server, reload = std::move(reload)] {
       bool draining = false;
       for (;;) {
         int number = 0;
         if (sigwait(&signals_, &number) != 0 || done_) return;
         if (number == SIGUSR2) continue;  // somebody else's
+        if (number == SIGHUP) {
+          reload();
+          continue;
+        }
         if (draining)
           _exit(128 + number);  // asked twice: as if killed, and recovery closes what is open
         draining = true;
@@ -163,8 +174,8 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_CORE, &no_core);
 }
 
-void announce(const Context& context, const gateway::Server& server, bool admin) {
-  const std::string url = "http://" + server.address().str();
+void announce(const Context& context, const gateway::Server& server, bool admin, bool tls) {
+  const std::string url = (tls ? "https://" : "http://") + server.address().str();
   if (context.json) {
     OrderedJson line = {{"listening", url}};
     if (admin) line["admin"] = "http://" + server.admin_address().str();
@@ -177,7 +188,38 @@ void announce(const Context& context, const gateway::Server& server, bool admin)
     std::cerr << "verbatim: health and metrics on http://" << server.admin_address().str() << '\n';
 }
 
+/// A key for a user, and what the configuration has to know of it.
+int make_key(const Context& context, const std::string& name) {
+  const gateway::NewKey made = gateway::make_gateway_key();
+  if (context.json) {
+    print_json(OrderedJson{{"name", name}, {"key", made.key}, {"hash", made.hash.str()}});
+  } else {
+    std::cerr << "verbatim: the key is shown this once; give it to its user, and the rest to the "
+                 "configuration\n";
+    std::cout << made.key << "\n\n[[key]]\nname = " << Json(name).dump() << "\nhash = \""
+              << made.hash.str() << "\"\n";
+  }
+  return kDone;
+}
+
+/// What is in force stays so if the new configuration cannot be.
+void reload_config(const Context& context, const GatewayFlags& flags, gateway::Server& server) {
+  const auto config = effective_config(context, flags);
+  const auto checked = config ? check_config(*config) : Result<void>(config.error());
+  if (!checked) {
+    std::cerr << "verbatim: the new configuration is refused, and the one before stays in force: "
+              << checked.error().message() << '\n';
+    return;
+  }
+  server.reload(*config);
+}
+
 int run_gateway(const Context& context, const GatewayFlags& flags) {
+  if (!flags.new_key.empty()) return make_key(context, flags.new_key);
+  if (flags.schema) {
+    std::cout << kConfigSchema;
+    return kDone;
+  }
   const auto config = effective_config(context, flags);
   if (!config) return fail(config.error());
   const auto checked = check_config(*config);
@@ -187,7 +229,7 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
     return kDone;
   }
   raise_descriptor_limit();
-  DrainOnSignal drain;  // before any thread is made
+  Signals signals;  // before any thread is made
 
   auto models = gateway::load_models(*config);
   if (!models) return fail(models.error());
@@ -204,9 +246,10 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
 
   auto server = gateway::Server::start(*config, clock, **log, std::move(*models));
   if (!server) return fail(server.error());
-  announce(context, **server, config->admin_enabled);
-  drain.start(**server);
+  announce(context, **server, config->admin_enabled, config->tls.enabled());
+  signals.start(**server, [&] { reload_config(context, flags, **server); });
   (*server)->run();
+  signals.stop();
   const bool healthy = (*log)->healthy();
   server->reset();
   log->reset();
@@ -230,6 +273,10 @@ void add_gateway(CLI::App& app, Context& context) {
                       "NAME=URL of a provider, with or without /v1");
   command->add_option("--model", flags->models, "NAME=PATH of a model to serve here");
   command->add_option("--mode", flags->mode, "strict, overlap or relaxed");
+  command->add_option("--new-key", flags->new_key,
+                      "make a key of the gateway for NAME, print it and its hash, and end");
+  command->add_flag("--schema", flags->schema,
+                    "print the JSON Schema of the configuration, and end");
   command->add_flag("--check", flags->check, "check the configuration, print it, and end");
   add_common(*command, context,
              "verbatim gateway --listen 127.0.0.1:8080 --upstream openai=https://api.openai.com");

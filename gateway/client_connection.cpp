@@ -11,11 +11,14 @@ namespace verbatim::gateway {
 
 namespace {
 constexpr std::size_t kReadBytes = 16384;
-}
+constexpr std::chrono::milliseconds kCloseWithin{1000};
+}  // namespace
 
 ClientConnection::ClientConnection(tcp::socket socket, Deadlines& deadlines,
-                                   std::size_t buffer_bytes_max)
-    : socket_(std::move(socket)),
+                                   std::size_t buffer_bytes_max,
+                                   std::shared_ptr<net::ssl::context> tls)
+    : tls_context_(std::move(tls)),
+      socket_(std::move(socket)),
       deadline_(deadlines,
                 [this] {
                   timed_out_ = true;
@@ -26,6 +29,16 @@ ClientConnection::ClientConnection(tcp::socket socket, Deadlines& deadlines,
       buffer_bytes_max_(buffer_bytes_max) {
   error_code ignored;
   socket_.set_option(tcp::no_delay(true), ignored);
+  if (tls_context_) tls_.emplace(socket_, *tls_context_);
+}
+
+net::awaitable<bool> ClientConnection::shake_hands(std::chrono::milliseconds within) {
+  if (!tls_) co_return true;
+  deadline_.arm(within);
+  const auto [error] = co_await tls_->async_handshake(net::ssl::stream_base::server, kTuple);
+  deadline_.disarm();
+  if (error) gone_ = true;
+  co_return !error;
 }
 
 void ClientConnection::consume(std::size_t bytes) {
@@ -42,15 +55,20 @@ void ClientConnection::read_ahead() {
   if (end_ >= buffer_bytes_max_) return;
   if (buffer_.size() - end_ < kReadBytes / 2) buffer_.resize(buffer_.size() * 2);
   reading_ = true;
-  socket_.async_read_some(net::buffer(buffer_.data() + end_, buffer_.size() - end_),
-                          [self = shared_from_this()](error_code error, std::size_t bytes) {
-                            self->read_done(error, bytes);
-                          });
+  const auto space = net::buffer(buffer_.data() + end_, buffer_.size() - end_);
+  auto done = [self = shared_from_this()](error_code error, std::size_t bytes) {
+    self->read_done(error, bytes);
+  };
+  if (tls_) {
+    tls_->async_read_some(space, std::move(done));
+  } else {
+    socket_.async_read_some(space, std::move(done));
+  }
 }
 
 void ClientConnection::read_done(error_code error, std::size_t bytes) {
   reading_ = false;
-  if (error == net::error::eof) {
+  if (error == net::error::eof && !tls_) {
     half_closed_ = true;
     watch_for_reset();
   } else if (error) {
@@ -117,15 +135,22 @@ net::awaitable<bool> ClientConnection::write(std::vector<net::const_buffer> piec
   if (gone_) co_return false;
   pieces.front() += std::exchange(probed_, 0);
   deadline_.arm(within);
-  const auto [error, bytes] = co_await net::async_write(socket_, pieces, kTuple);
+  error_code result;
+  if (tls_) {
+    const auto [error, bytes] = co_await net::async_write(*tls_, pieces, kTuple);
+    result = error;
+  } else {
+    const auto [error, bytes] = co_await net::async_write(socket_, pieces, kTuple);
+    result = error;
+  }
   deadline_.disarm();
-  if (error) gone_ = true;
-  co_return !error;
+  if (result) gone_ = true;
+  co_return !result;
 }
 
 net::awaitable<void> ClientConnection::linger(std::chrono::milliseconds within) {
   error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  if (!tls_) socket_.shutdown(tcp::socket::shutdown_send, ignored);
   // Closing with unread bytes would send a reset, which can overtake the answer.
   for (std::size_t left = 1u << 20; left > 0;) {
     begin_ = end_ = reading_ ? end_ : 0;
@@ -137,6 +162,18 @@ net::awaitable<void> ClientConnection::linger(std::chrono::milliseconds within) 
 }
 
 void ClientConnection::close() {
+  if (std::exchange(closing_, true)) return;
+  if (!tls_ || gone_ || !socket_.is_open()) return close_socket();
+  // Says that this is the end, and does not wait for the same word from the client: the reads that are under way, and
+  // those of the shutdown, find the end of the stream.
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_receive, ignored);
+  deadline_.arm(kCloseWithin);
+  tls_->async_shutdown([self = shared_from_this()](error_code) { self->close_socket(); });
+}
+
+void ClientConnection::close_socket() {
+  deadline_.disarm();
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_both, ignored);
   socket_.close(ignored);

@@ -6,11 +6,14 @@
 #include "gateway/net.hpp"
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +24,12 @@ namespace verbatim::gateway {
 /// session.
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
-  /// Reads ahead until `buffer_bytes_max` bytes wait.
-  ClientConnection(tcp::socket socket, Deadlines& deadlines, std::size_t buffer_bytes_max);
+  /// Reads ahead until `buffer_bytes_max` bytes wait. `tls`: null for plain HTTP.
+  ClientConnection(tcp::socket socket, Deadlines& deadlines, std::size_t buffer_bytes_max,
+                   std::shared_ptr<net::ssl::context> tls = nullptr);
+
+  /// With TLS, before anything else: false if the client cannot be spoken to, or is not let in. Else true at once.
+  [[nodiscard]] net::awaitable<bool> shake_hands(std::chrono::milliseconds within);
 
   /// What has been read and not yet consumed.
   [[nodiscard]] std::string_view readable() const {
@@ -40,7 +47,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_gone(std::function<void()> tell) { tell_gone_ = std::move(tell); }
   [[nodiscard]] bool gone() const { return gone_; }
 
-  /// Runs once, when the client ends its sending side while nobody waits in more(): it has left, or it only sends no
+  /// Plain HTTP only: with TLS who sends no more has left. Runs once, when the client ends its sending side while nobody waits in more(): it has left, or it only sends no
   /// more and still waits for its answer. TCP does not tell which until something is written. Null to take it back.
   void on_half_closed(std::function<void()> tell) { tell_half_closed_ = std::move(tell); }
   [[nodiscard]] bool half_closed() const { return half_closed_; }
@@ -76,16 +83,20 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
  private:
   void read_done(error_code error, std::size_t bytes);
+  void close_socket();
   void watch_for_reset();
   void tell_gone();
 
+  std::shared_ptr<net::ssl::context> tls_context_;  // null: plain
   tcp::socket socket_;
+  std::optional<net::ssl::stream<tcp::socket&>> tls_;
   Deadlines::Entry deadline_;
   std::string buffer_;  // [begin_, end_) is readable, the rest free
   std::size_t begin_ = 0, end_ = 0;
   std::size_t buffer_bytes_max_;
   bool reading_ = false;
   bool gone_ = false;
+  bool closing_ = false;
   bool half_closed_ = false;
   bool interrupted_ = false;
   bool timed_out_ = false;

@@ -6,6 +6,7 @@
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
 
+#include <algorithm>
 #include <charconv>
 
 namespace verbatim::gateway {
@@ -125,7 +126,9 @@ Result<UpstreamConfig> parse_upstream(std::string_view text) {
   if (!pair) return pair.error();
   const auto url = parse_base_url(pair->second);
   if (!url) return url.error();
-  UpstreamConfig upstream{pair->first, *url, false, {}};
+  UpstreamConfig upstream;
+  upstream.name = pair->first;
+  upstream.url = *url;
   upstream.anthropic = lower(pair->first).find("anthropic") != std::string::npos ||
                        lower(url->address.host).find("anthropic") != std::string::npos;
   return upstream;
@@ -163,11 +166,29 @@ std::string describe_config(const GatewayConfig& config) {
                                 {"address", upstream.url.address.str()},
                                 {"prefix", upstream.url.prefix},
                                 {"dialect", upstream.anthropic ? "anthropic" : "openai"},
-                                {"ca_file", upstream.ca_file.string()}});
+                                {"ca_file", upstream.ca_file.string()},
+                                {"client_certificate", upstream.client_certificate.string()},
+                                {"client_key", !upstream.client_key.empty()},
+                                {"credential_env", upstream.credential_env},
+                                {"credential_file", upstream.credential_file.string()},
+                                {"credential_header", upstream.credential_header}});
   }
   out["models"] = Json::array();
   for (const ModelConfig& model : config.models) {
     out["models"].push_back({{"name", model.name}, {"path", model.path.filename().string()}});
+  }
+  out["tls"] = {{"certificate", config.tls.certificate.string()},
+                {"key", !config.tls.key.empty()},
+                {"client_ca", config.tls.client_ca.string()}};
+  out["keys"] = Json::array();
+  for (const GatewayKey& key : config.keys) {
+    out["keys"].push_back({{"name", key.name},
+                           {"id", key.hash.id},
+                           {"tenant", key.tenant},
+                           {"models", key.models},
+                           {"requests_per_minute", key.requests_per_minute},
+                           {"concurrent_max", key.concurrent_max},
+                           {"expires", key.expires_us == 0 ? "" : format_rfc3339(key.expires_us)}});
   }
   out["admin"] = config.admin_enabled ? config.admin.str() : "off";
   out["admin_token"] = !config.admin_token.empty();  // whether, never which
@@ -183,6 +204,9 @@ std::string describe_config(const GatewayConfig& config) {
                    {"body_bytes_max", limits.body_bytes_max},
                    {"response_bytes_max", limits.response_bytes_max},
                    {"decoded_bytes_max", limits.decoded_bytes_max},
+                   {"stream_above_bytes", limits.stream_above_bytes},
+                   {"stream_record_bytes", limits.stream_record_bytes},
+                   {"stream_bytes_max", limits.stream_bytes_max},
                    {"connections_max", limits.connections_max},
                    {"idle_upstream_max", limits.idle_upstream_max},
                    {"rejections_per_s", ecmascript_number(limits.rejections_per_s)}};
@@ -206,6 +230,29 @@ std::string describe_config(const GatewayConfig& config) {
                    {"queue_max", engine.queue_max},
                    {"prefix_cache", engine.prefix_cache}};
   return canonical(out);
+}
+
+std::string_view needs_restart(const GatewayConfig& now, const GatewayConfig& next) {
+  if (now.listen.str() != next.listen.str()) return "gateway.listen";
+  if (now.admin.str() != next.admin.str()) return "gateway.admin";
+  if (now.admin_enabled != next.admin_enabled) return "gateway.admin_enabled";
+  if (now.tls.enabled() != next.tls.enabled()) return "tls.certificate";
+  if (now.mode != next.mode) return "log.mode";
+  if (now.cache.memory_bytes_max != next.cache.memory_bytes_max) return "cache.memory_bytes_max";
+  if (now.limits.rejections_per_s != next.limits.rejections_per_s) return "limits.rejections_per_s";
+  const auto same_model = [](const ModelConfig& a, const ModelConfig& b) {
+    return a.name == b.name && a.path == b.path;
+  };
+  if (!std::equal(now.models.begin(), now.models.end(), next.models.begin(), next.models.end(),
+                  same_model)) {
+    return "model";
+  }
+  const local_engine::EngineOptions &a = now.engine, &b = next.engine;
+  const bool same_engine = a.backend == b.backend && a.profile == b.profile &&
+                           a.threads == b.threads && a.batch_rows_max == b.batch_rows_max &&
+                           a.prefill_chunk == b.prefill_chunk && a.kv_bytes_max == b.kv_bytes_max &&
+                           a.queue_max == b.queue_max && a.prefix_cache == b.prefix_cache;
+  return same_engine ? "" : "engine";
 }
 
 }  // namespace verbatim::gateway

@@ -2,6 +2,7 @@
 // What the gateway is told: by a TOML file, by the command line, or by a test.
 
 #include "audit/log.hpp"
+#include "gateway/gateway_keys.hpp"
 #include "local_engine/engine.hpp"
 #include "schema/error.hpp"
 
@@ -47,6 +48,21 @@ struct UpstreamConfig {
   BaseUrl url;
   bool anthropic = false;         ///< speaks Anthropic's API: its requests go here
   std::filesystem::path ca_file;  ///< PEM; "" is the system's store
+  /// What the gateway shows the server of itself (mTLS); both or neither.
+  std::filesystem::path client_certificate, client_key;
+  /// Where the provider's credential is, which then takes the place of what the client sent; at most one of the two.
+  std::string credential_env;
+  std::filesystem::path credential_file;
+  std::string
+      credential_header;  ///< "": the one that the client used, authorization if it used none
+};
+
+/// The listener's certificate. Without one it speaks plain HTTP.
+struct TlsConfig {
+  std::filesystem::path certificate, key;  ///< PEM; the certificate with its chain
+  std::filesystem::path
+      client_ca;  ///< PEM: clients must show a certificate of these CAs; "": they need none
+  [[nodiscard]] bool enabled() const { return !certificate.empty(); }
 };
 
 struct ModelConfig {
@@ -73,6 +89,10 @@ struct Limits {
       256u << 20;  ///< longer answers are cut off, and recorded as cut off
   std::size_t decoded_bytes_max = 64u
                                   << 20;  ///< of a compressed body, for the gateway's own reading
+  /// Longer bodies that nobody here reads (files, audio, pictures) pass through without being kept whole.
+  std::uint64_t stream_above_bytes = 1u << 20;
+  std::size_t stream_record_bytes = 64u << 10;              ///< of those, so much is recorded
+  std::uint64_t stream_bytes_max = std::uint64_t{8} << 30;  ///< of such a request
   std::size_t connections_max = 8192;
   std::size_t idle_upstream_max = 256;  ///< kept open for each upstream
   double rejections_per_s =
@@ -98,6 +118,8 @@ struct GatewayConfig {
   HostPort admin{"127.0.0.1", 0};
   std::string admin_token;  ///< asked for by /metrics; "" asks for none
   bool admin_enabled = true;
+  TlsConfig tls;
+  std::vector<GatewayKey> keys;
   std::vector<UpstreamConfig> upstreams;
   std::vector<ModelConfig> models;
   audit::DurabilityMode mode = audit::DurabilityMode::strict;
@@ -121,6 +143,9 @@ struct GatewayConfig {
 /// The effective configuration as canonical JSON: what the `config` leaf commits to. Holds no
 /// secret.
 [[nodiscard]] std::string describe_config(const GatewayConfig& config);
+
+/// The first setting in which the two differ and which needs a restart to come into force; "" if there is none.
+[[nodiscard]] std::string_view needs_restart(const GatewayConfig& now, const GatewayConfig& next);
 
 [[nodiscard]] std::string_view mode_name(audit::DurabilityMode mode);
 

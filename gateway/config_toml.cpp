@@ -63,6 +63,17 @@ class Reader {
       }
     };
   }
+  Setter texts(std::vector<std::string>& to) {
+    return [this, &to](const toml::node& node, const std::string& key) {
+      const toml::array* list = node.as_array();
+      if (list == nullptr) return fail(node, "'" + key + "' must be a list of strings");
+      for (const toml::node& item : *list) {
+        std::string each;
+        text(each)(item, key);
+        to.push_back(std::move(each));
+      }
+    };
+  }
   Setter path(std::filesystem::path& to) {
     return [this, &to](const toml::node& node, const std::string& key) {
       std::string value;
@@ -142,18 +153,36 @@ Reader::Setter host_port(Reader& reader, HostPort& to) {
 void read_upstream(Reader& reader, const toml::table& table, const std::string& key,
                    GatewayConfig& config) {
   std::string name, url, dialect;
-  std::filesystem::path ca_file;
-  reader.table(table, key,
-               {{"name", reader.text(name)},
-                {"url", reader.text(url)},
-                {"ca_file", reader.path(ca_file)},
-                {"dialect", reader.one_of({{"openai", [&] { dialect = "openai"; }},
-                                           {"anthropic", [&] { dialect = "anthropic"; }}})}});
+  UpstreamConfig more;
+  reader.table(
+      table, key,
+      {{"name", reader.text(name)},
+       {"url", reader.text(url)},
+       {"ca_file", reader.path(more.ca_file)},
+       {"client_certificate", reader.path(more.client_certificate)},
+       {"client_key", reader.path(more.client_key)},
+       {"credential_env", reader.text(more.credential_env)},
+       {"credential_file", reader.path(more.credential_file)},
+       {"credential_header",
+        reader.one_of({{"", [] {}},
+                       {"authorization", [&] { more.credential_header = "authorization"; }},
+                       {"x-api-key", [&] { more.credential_header = "x-api-key"; }},
+                       {"api-key", [&] { more.credential_header = "api-key"; }},
+                       {"x-goog-api-key", [&] { more.credential_header = "x-goog-api-key"; }}})},
+       {"dialect", reader.one_of({{"openai", [&] { dialect = "openai"; }},
+                                  {"anthropic", [&] { dialect = "anthropic"; }}})}});
   auto upstream = parse_upstream(name + "=" + url);
   if (!upstream) return reader.take(table, upstream.error());
-  if (!dialect.empty()) upstream->anthropic = dialect == "anthropic";
-  upstream->ca_file = ca_file;
-  config.upstreams.push_back(*upstream);
+  more.anthropic = dialect.empty() ? upstream->anthropic : dialect == "anthropic";
+  more.name = upstream->name;
+  more.url = upstream->url;
+  if (more.client_certificate.empty() != more.client_key.empty()) {
+    reader.fail(table, "client_certificate and client_key go together");
+  }
+  if (!more.credential_env.empty() && !more.credential_file.empty()) {
+    reader.fail(table, "a credential is in credential_env or in credential_file");
+  }
+  config.upstreams.push_back(std::move(more));
 }
 
 void read_model(Reader& reader, const toml::table& table, const std::string& key,
@@ -162,6 +191,36 @@ void read_model(Reader& reader, const toml::table& table, const std::string& key
   reader.table(table, key, {{"name", reader.text(model.name)}, {"path", reader.path(model.path)}});
   if (model.name.empty() || model.path.empty()) reader.fail(table, "a model needs name and path");
   config.models.push_back(model);
+}
+
+void read_key(Reader& reader, const toml::table& table, const std::string& path,
+              GatewayConfig& config) {
+  GatewayKey key;
+  std::string hash, expires;
+  key.tenant.clear();
+  reader.table(table, path,
+               {{"name", reader.text(key.name)},
+                {"hash", reader.text(hash)},
+                {"tenant", reader.text(key.tenant)},
+                {"models", reader.texts(key.models)},
+                {"requests_per_minute", reader.count(key.requests_per_minute, 0, 1'000'000'000)},
+                {"concurrent_max", reader.count(key.concurrent_max, 0, 1'000'000)},
+                {"expires", reader.text(expires)}});
+  if (key.name.empty()) return reader.fail(table, "a key needs a name");
+  const auto parsed = parse_key_hash(hash);
+  if (!parsed) return reader.fail(table, "key '" + key.name + "': " + parsed.error().message());
+  key.hash = *parsed;
+  if (!expires.empty()) {
+    const auto at = parse_rfc3339(expires);
+    if (!at) return reader.take(table, at.error());
+    key.expires_us = *at;
+  }
+  for (const GatewayKey& other : config.keys) {
+    if (other.hash.id == key.hash.id || other.name == key.name) {
+      return reader.fail(table, "key '" + key.name + "' is there twice");
+    }
+  }
+  config.keys.push_back(std::move(key));
 }
 
 void set_cache_policy(CachePolicy& cache, bool greedy, bool seeded, bool always) {
@@ -209,6 +268,9 @@ Reader::Keys limit_keys(Reader& r, Limits& l) {
           {"body_bytes_max", r.count(l.body_bytes_max, 0, 4 * kGiB)},
           {"response_bytes_max", r.count(l.response_bytes_max, 1024, 4 * kGiB)},
           {"decoded_bytes_max", r.count(l.decoded_bytes_max, 1024, 4 * kGiB)},
+          {"stream_above_bytes", r.count(l.stream_above_bytes, 0, 4 * kGiB)},
+          {"stream_record_bytes", r.count(l.stream_record_bytes, 0, 1 << 26)},
+          {"stream_bytes_max", r.count(l.stream_bytes_max, 0, std::int64_t{1} << 50)},
           {"connections_max", r.count(l.connections_max, 1, 1'000'000)},
           {"idle_upstream_max", r.count(l.idle_upstream_max, 0, 100'000)},
           {"rejections_per_s", r.count(l.rejections_per_s, 0, 1'000'000)}};
@@ -255,6 +317,12 @@ Result<GatewayConfig> parse_config(std::string_view text, std::string_view name)
                 {"limits", reader.sub_table(limit_keys(reader, config.limits))},
                 {"timeouts", reader.sub_table(timeout_keys(reader, config.timeouts))},
                 {"engine", reader.sub_table(engine_keys(reader, config.engine))},
+                {"tls", reader.sub_table({{"certificate", reader.path(config.tls.certificate)},
+                                          {"key", reader.path(config.tls.key)},
+                                          {"client_ca", reader.path(config.tls.client_ca)}})},
+                {"key", reader.tables([&](const toml::table& table, const std::string& key) {
+                   read_key(reader, table, key, config);
+                 })},
                 {"upstream", reader.tables([&](const toml::table& table, const std::string& key) {
                    read_upstream(reader, table, key, config);
                  })},
@@ -262,6 +330,13 @@ Result<GatewayConfig> parse_config(std::string_view text, std::string_view name)
                    read_model(reader, table, key, config);
                  })}});
   if (reader.error()) return *reader.error();
+  if (config.tls.certificate.empty() != config.tls.key.empty()) {
+    return Error{Errc::invalid_input, "tls.certificate and tls.key go together", std::string(name),
+                 ""};
+  }
+  for (GatewayKey& key : config.keys) {
+    if (key.tenant.empty()) key.tenant = config.tenant;
+  }
   return config;
 }
 

@@ -149,6 +149,10 @@ bool speaks_anthropic(const RequestHead& head) {
   return path == "/messages" || path.starts_with("/messages/");
 }
 
+bool may_stream_body(Api api, const Fields& fields) {
+  return api == Api::generic && fields.get("content-type").find("json") == std::string_view::npos;
+}
+
 RequestFacts read_request(Api api, std::string_view body) {
   RequestFacts facts;
   facts.stateful = api == Api::openai_responses;

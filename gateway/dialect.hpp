@@ -32,6 +32,9 @@ enum class Api {
 /// about.
 [[nodiscard]] bool speaks_anthropic(const RequestHead& head);
 
+/// True for bodies that nobody here reads: not those of an API that is known, and not JSON. They may be long.
+[[nodiscard]] bool may_stream_body(Api api, const Fields& fields);
+
 /// What a request's body says at its top level.
 struct RequestFacts {
   bool is_json = false;  ///< one well-formed JSON object

@@ -17,6 +17,7 @@ net::awaitable<bool> Exchange::answer() {
         co_await reject(400, "bad_target", "the request target must begin with '/'");
     co_return refused;
   }
+  if (auto refusal = find_no_admission()) co_return co_await refuse(std::move(*refusal));
   upstream_ = services_.router.choose(head_, api_, facts_);
   if (upstream_ == nullptr) {
     const bool refused = co_await reject(404, "not_found", "nothing here serves this request");
@@ -25,8 +26,7 @@ net::awaitable<bool> Exchange::answer() {
 
   // While the log is spared from rejections, what the local engine would refuse is refused before it has a leaf.
   if (upstream_->local() && services_.ledger.rejections_spent()) {
-    const Ask question{head_, body_, facts_, api_, record_id_, cancellation_};
-    auto refusal = co_await upstream_->refusal(question);
+    auto refusal = co_await upstream_->refusal(question());
     if (refusal) co_return co_await refuse(std::move(*refusal));
   }
 
@@ -53,8 +53,8 @@ net::awaitable<bool> Exchange::answer() {
     outcome.error_kind = "client_disconnect";
     outcome.error_message = "the client closed before its request was forwarded";
   } else {
-    const Ask question{head_, body_, facts_, api_, record_id_, cancellation_};
-    outcome = co_await upstream_->ask(question, tee_);
+    const Ask asked = question();
+    outcome = co_await upstream_->ask(asked, tee_);
   }
 
   if (outcome.status == EndStatus::rejected) services_.ledger.note_rejection();
@@ -177,8 +177,13 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
   bool recorded = false;
   if (request_index_) {
     audit::LeafDraft draft = response_leaf(outcome);
+    const std::size_t response_body = draft.contents.size();
     draft.contents.push_back({"response.body", tee_.take_body(whole)});
-    services_.metrics.count_bytes(body_.size(), draft.contents.back().bytes.size());
+    add_contents_of_long_bodies(draft);
+    services_.metrics.count_bytes(rest_ ? rest_->sample.bytes() : body_.size(),
+                                  tee_.sample() != nullptr
+                                      ? tee_.sample()->bytes()
+                                      : draft.contents[response_body].bytes.size());
     auto end = co_await append(services_.recorder, services_.mailbox, std::move(draft));
     concluded_ = true;
     recorded = end.has_value();
@@ -202,7 +207,8 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
     co_return false;
   }
   const bool sent = co_await tee_.finish();
-  co_return sent&& tee_.keep_alive() && !services_.draining;
+  const bool body_read = !rest_ || rest_->done();
+  co_return sent&& body_read&& tee_.keep_alive() && !services_.draining;
 }
 
 net::awaitable<bool> Exchange::refuse_unrecorded() {
@@ -223,7 +229,7 @@ net::awaitable<bool> Exchange::refuse_unrecorded() {
 // ---- helpers: they compute, and decide nothing
 
 Exchange::Exchange(Services& services, std::shared_ptr<ClientConnection> client, RequestHead head,
-                   std::string body, bool keep_alive, std::int64_t arrived_us)
+                   std::string body, bool keep_alive, std::int64_t arrived_us, BodySource* rest)
     : services_(services),
       client_(std::move(client)),
       head_(std::move(head)),
@@ -235,6 +241,9 @@ Exchange::Exchange(Services& services, std::shared_ptr<ClientConnection> client,
       api_(api_of(head_)),
       anthropic_(speaks_anthropic(head_)),
       tee_(*client_, services.clock, tee_options()) {
+  if (rest != nullptr) {
+    rest_ = std::make_unique<SampledSource>(*rest, services.config.limits.stream_record_bytes);
+  }
   services_.metrics.set_in_flight(+1);
   client_->on_gone([this] { cancellation_.cancel(); });
   client_->on_half_closed([this] { client_sends_no_more(); });
@@ -247,6 +256,43 @@ Exchange::~Exchange() {
   client_->on_gone(nullptr);
   client_->on_half_closed(nullptr);
   services_.metrics.set_in_flight(-1);
+}
+
+/// Where the gateway has keys of its own, a request needs one that allows it.
+std::optional<Outcome> Exchange::find_no_admission() {
+  if (services_.keys.empty()) return std::nullopt;
+  const bool needs_model = api_ != Api::openai_models;
+  auto verdict = services_.keys.admit(credential_of(head_.fields), needs_model, facts_.model);
+  if (auto* admission = std::get_if<KeyRing::Admission>(&verdict)) {
+    admission_.emplace(std::move(*admission));
+    return std::nullopt;
+  }
+  const auto& refusal = std::get<KeyRing::Refusal>(verdict);
+  Outcome outcome;
+  outcome.status = EndStatus::rejected;
+  outcome.http_status = refusal.http_status;
+  outcome.error_kind = refusal.kind;
+  outcome.error_message = refusal.message;
+  outcome.retry_after_s = refusal.retry_after_s;
+  return outcome;
+}
+
+Ask Exchange::question() {
+  return {head_,      body_, facts_, api_, record_id_, cancellation_, admission_.has_value(),
+          rest_.get()};
+}
+
+/// What passed without being kept: its beginning, its length and its digest.
+void Exchange::add_contents_of_long_bodies(audit::LeafDraft& draft) {
+  if (BodySample* sample = tee_.sample(); sample != nullptr) {
+    draft.fields["response_body"] = sample->describe();
+    draft.contents.push_back({"response.digest", sample->digest_content()});
+  }
+  if (rest_) {
+    draft.fields["request_body"] = rest_->sample.describe();
+    draft.contents.push_back({"request.digest", rest_->sample.digest_content()});
+    draft.contents.push_back({"request.body", rest_->sample.take_beginning()});
+  }
 }
 
 /// Who ends the sending side before the answer begins may wait for it still; who does so later has left.
@@ -271,8 +317,14 @@ Tee::Options Exchange::tee_options() const {
   options.api = api_;
   options.arrived_us = arrived_us_;
   options.body_bytes_max = services_.config.limits.response_bytes_max;
+  options.sample_above = services_.config.limits.stream_above_bytes;
+  options.sample_bytes_max = services_.config.limits.stream_record_bytes;
   options.write_within = services_.config.timeouts.client_write;
   return options;
+}
+
+const std::string& Exchange::tenant() const {
+  return admission_ ? admission_->key().tenant : services_.config.tenant;
 }
 
 audit::LeafDraft Exchange::request_leaf() const {
@@ -300,7 +352,9 @@ audit::LeafDraft Exchange::request_leaf() const {
   if (facts_.is_json && api_ != Api::openai_models) {
     fields["determinism"] = determinism_of(facts_);
   }
-  fields["tenant"] = services_.config.tenant;
+  if (rest_) fields["body"] = "streamed";
+  if (admission_) fields["key"] = leaf_text(admission_->key().name, 64);
+  fields["tenant"] = tenant();
   fields["subject"] = subject_;
   Json client = Json::object();
   for (const auto& [name, header] :
@@ -320,7 +374,11 @@ audit::LeafDraft Exchange::request_leaf() const {
 
 void Exchange::begin_request_leaf() {
   const std::string_view credential = credential_of(head_.fields);
-  subject_ = services_.recorder.subject_handle(credential.empty() ? "anonymous" : credential);
+  if (admission_) {
+    subject_ = services_.recorder.subject_handle("gateway-key:" + admission_->key().hash.id);
+  } else {
+    subject_ = services_.recorder.subject_handle(credential.empty() ? "anonymous" : credential);
+  }
   request_append_.emplace(services_.recorder, services_.mailbox, request_leaf());
 }
 
@@ -349,7 +407,7 @@ net::awaitable<void> Exchange::consult_cache() {
   const auto preimage = cache_preimage(head_, api_, body_, upstream_->identity(facts_.model),
                                        shared ? "" : caller_scope(head_));
   if (!preimage) co_return;
-  auto key = services_.recorder.cache_key(services_.config.tenant, as_bytes(*preimage));
+  auto key = services_.recorder.cache_key(tenant(), as_bytes(*preimage));
   if (!key) co_return;
   cache_key_ = *key;
   cache_status_ = "miss";
@@ -374,8 +432,8 @@ net::awaitable<Outcome> Exchange::serve_hit() {
   if (!answer) {
     // What is stored cannot be given in this shape: as good as no hit.
     hit_.reset();
-    const Ask question{head_, body_, facts_, api_, record_id_, cancellation_};
-    outcome = co_await upstream_->ask(question, tee_);
+    const Ask asked = question();
+    outcome = co_await upstream_->ask(asked, tee_);
     co_return outcome;
   }
   outcome.status = EndStatus::cache_hit;
@@ -414,7 +472,11 @@ std::string Exchange::answer_error(Tee& tee, const Outcome& outcome) const {
   head.status = outcome.http_status;
   head.reason = reason_phrase(outcome.http_status);
   head.fields.add("content-type", "application/json");
-  if (outcome.http_status == 503) head.fields.add("retry-after", "2");
+  if (outcome.retry_after_s > 0) {
+    head.fields.add("retry-after", std::to_string(outcome.retry_after_s));
+  } else if (outcome.http_status == 503) {
+    head.fields.add("retry-after", "2");
+  }
   tee.on_head(std::move(head), body.size(), false);
   tee.on_body(body);
   return had;

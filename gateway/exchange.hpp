@@ -3,6 +3,7 @@
 // is out. The policy is in one function, Exchange::run(); what it calls computes, and decides
 // nothing.
 
+#include "gateway/body_sample.hpp"
 #include "gateway/services.hpp"
 #include "gateway/tee.hpp"
 
@@ -15,12 +16,32 @@
 
 namespace verbatim::gateway {
 
+/// A body that passes through, and what is kept of it.
+class SampledSource final : public BodySource {
+ public:
+  SampledSource(BodySource& source, std::size_t kept_bytes_max)
+      : sample(kept_bytes_max), source_(source) {}
+  [[nodiscard]] net::awaitable<std::string> next() override {
+    std::string piece = co_await source_.next();
+    sample.add(piece);
+    co_return piece;
+  }
+  [[nodiscard]] bool done() const override { return source_.done(); }
+  [[nodiscard]] Outcome failure() const override { return source_.failure(); }
+
+  BodySample sample;
+
+ private:
+  BodySource& source_;
+};
+
 /// On the gateway's thread. Lives in the session's coroutine.
 class Exchange {
  public:
   /// `keep_alive`: what the client asked for. `arrived_us`: steady time of the request's head.
+  /// `rest`: where the body comes from if it is too long to be read first (`body` is empty then); must outlive this.
   Exchange(Services& services, std::shared_ptr<ClientConnection> client, RequestHead head,
-           std::string body, bool keep_alive, std::int64_t arrived_us);
+           std::string body, bool keep_alive, std::int64_t arrived_us, BodySource* rest = nullptr);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -45,6 +66,9 @@ class Exchange {
   [[nodiscard]] net::awaitable<bool> conclude_failed(std::exception_ptr thrown);
   [[nodiscard]] net::awaitable<bool> refuse(Outcome outcome);
 
+  [[nodiscard]] std::optional<Outcome> find_no_admission();
+  [[nodiscard]] Ask question();
+  void add_contents_of_long_bodies(audit::LeafDraft& draft);
   void begin_request_leaf();
   [[nodiscard]] net::awaitable<bool> request_recorded();
   [[nodiscard]] net::awaitable<void> consult_cache();
@@ -58,6 +82,7 @@ class Exchange {
   [[nodiscard]] net::awaitable<bool> refuse_unrecorded();
   [[nodiscard]] Tee::Options tee_options() const;
   [[nodiscard]] bool fail_open() const;
+  [[nodiscard]] const std::string& tenant() const;
 
   Services& services_;
   std::shared_ptr<ClientConnection> client_;
@@ -72,7 +97,9 @@ class Exchange {
   bool anthropic_;
   RequestFacts facts_;
   std::string subject_;
-  Upstream* upstream_ = nullptr;
+  std::shared_ptr<Upstream> upstream_;
+  std::optional<KeyRing::Admission> admission_;  // where the gateway has keys of its own
+  std::unique_ptr<SampledSource> rest_;          // of a body too long to be read first
   Cancellation cancellation_;
 
   std::optional<PendingAppend> request_append_;

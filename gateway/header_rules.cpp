@@ -92,6 +92,12 @@ std::string_view credential_of(const Fields& fields) {
   return {};
 }
 
+void remove_credentials(Fields& fields) {
+  for (const std::string_view name : {"authorization", "x-api-key", "api-key", "x-goog-api-key"}) {
+    fields.remove(name);
+  }
+}
+
 bool is_secret_field(std::string_view name) {
   if (starts_with_word(name, "x-ratelimit") || starts_with_word(name, "anthropic-ratelimit")) {
     return false;  // limits of tokens, not tokens

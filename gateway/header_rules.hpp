@@ -18,6 +18,9 @@ void strip_hop_by_hop(Fields& fields);
 /// else x-goog-api-key; "" if none. Never to be logged.
 [[nodiscard]] std::string_view credential_of(const Fields& fields);
 
+/// Takes all of those away.
+void remove_credentials(Fields& fields);
+
 /// True for fields whose values are credentials: Authorization, x-api-key, Cookie, and their like.
 [[nodiscard]] bool is_secret_field(std::string_view name);
 

@@ -4,6 +4,9 @@
 #include <boost/beast/http/error.hpp>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
 
 namespace verbatim::gateway {
 
@@ -43,6 +46,12 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
+std::string chunk_prefix(std::size_t bytes) {
+  std::array<char, 16> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), bytes, 16).ptr;
+  return std::string(digits.data(), end).append("\r\n");
+}
+
 const std::string* Fields::find(std::string_view name) const {
   for (const Field& field : all_) {
     if (same_word(field.name, name)) return &field.value;
@@ -64,6 +73,9 @@ void Fields::remove(std::string_view name) {
 class RequestParser::Impl final : public http::basic_parser<true> {
  public:
   using Base = http::basic_parser<true>;
+  using BodyLimit = RequestParser::BodyLimit;
+
+  explicit Impl(BodyLimit body_bytes_max) : body_bytes_max_(std::move(body_bytes_max)) {}
 
   RequestHead head;
   std::string body;
@@ -98,6 +110,11 @@ class RequestParser::Impl final : public http::basic_parser<true> {
     if (head.version < 11 && codings_ > 0) refuse(HttpFault::framing_conflict, error);
     // RFC 9112 section 3.2.
     if (head.version >= 11 && hosts_ == 0) refuse(HttpFault::malformed, error);
+    if (fault != HttpFault::none) return;
+    left_ = body_bytes_max_(head);
+    // Before the client is told to continue.
+    const auto length = content_length();
+    if (length && *length > left_) refuse(HttpFault::body_too_large, error);
   }
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
     body_begun_ = true;
@@ -108,7 +125,10 @@ class RequestParser::Impl final : public http::basic_parser<true> {
     body.append(bytes.data(), bytes.size());
     return bytes.size();
   }
-  void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
+  void on_chunk_header_impl(std::uint64_t size, string_view, error_code& error) override {
+    if (size > left_) return refuse(HttpFault::body_too_large, error);
+    left_ -= size;
+  }
   std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, error_code&) override {
     body.append(bytes.data(), bytes.size());
     return bytes.size();
@@ -121,16 +141,22 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   }
 
  private:
+  BodyLimit body_bytes_max_;
+  std::uint64_t left_ = 0;  // of what the body's chunks may still bring
   int lengths_ = 0, codings_ = 0, hosts_ = 0;
   bool body_begun_ = false;
 };
 
-RequestParser::RequestParser(std::uint32_t header_bytes_max, std::uint64_t body_bytes_max)
-    : impl_(std::make_unique<Impl>()) {
+RequestParser::RequestParser(std::uint32_t header_bytes_max, BodyLimit body_bytes_max)
+    : impl_(std::make_unique<Impl>(std::move(body_bytes_max))) {
   impl_->eager(true);
   impl_->header_limit(header_bytes_max);
-  impl_->body_limit(body_bytes_max);
+  impl_->body_limit(boost::none);
 }
+
+RequestParser::RequestParser(std::uint32_t header_bytes_max, std::uint64_t body_bytes_max)
+    : RequestParser(header_bytes_max,
+                    [body_bytes_max](const RequestHead&) { return body_bytes_max; }) {}
 
 RequestParser::~RequestParser() = default;
 

@@ -4,6 +4,7 @@
 // stay in http.cpp.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +56,9 @@ struct ResponseHead {
 /// True if the comma-separated list holds the word, without regard to case.
 [[nodiscard]] bool has_word(std::string_view list, std::string_view word);
 
+/// The line before a chunk of so many bytes: "1a2b\r\n".
+[[nodiscard]] std::string chunk_prefix(std::size_t bytes);
+
 /// What is wrong with a request, by what has to be done about it.
 enum class HttpFault {
   none,
@@ -69,6 +73,9 @@ enum class HttpFault {
 /// with more behind it, or belongs to the next request.
 class RequestParser {
  public:
+  /// How long a body may be, known once its head is.
+  using BodyLimit = std::function<std::uint64_t(const RequestHead&)>;
+  RequestParser(std::uint32_t header_bytes_max, BodyLimit body_bytes_max);
   RequestParser(std::uint32_t header_bytes_max, std::uint64_t body_bytes_max);
   ~RequestParser();
 
@@ -81,7 +88,8 @@ class RequestParser {
   /// The body is expected, none of it has come, and the client waits for "100 Continue".
   [[nodiscard]] bool wants_continue() const;
   [[nodiscard]] RequestHead& head();
-  [[nodiscard]] std::string& body();  ///< with the chunk coding removed
+  /// With the chunk coding removed. May be taken while more is coming.
+  [[nodiscard]] std::string& body();
 
  private:
   class Impl;

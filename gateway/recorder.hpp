@@ -6,10 +6,12 @@
 #include "gateway/answer_memory.hpp"
 #include "gateway/net.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace verbatim::gateway {
 
@@ -26,6 +28,8 @@ class Recorder {
   [[nodiscard]] virtual std::shared_ptr<const CanonicalAnswer> canonical_answer(
       const Digest& key) = 0;
   [[nodiscard]] virtual audit::Log::Stats stats() const = 0;
+  /// Called once a second.
+  virtual void watch() {}
 };
 
 /// The log. `log` and `clock` must outlive it. It keeps up to `memory_bytes_max` of canonical answers
@@ -33,7 +37,11 @@ class Recorder {
 class LogRecorder final : public Recorder {
  public:
   LogRecorder(audit::Log& log, const Clock& clock, std::size_t memory_bytes_max)
-      : log_(log), clock_(clock), memory_(memory_bytes_max) {}
+      : log_(log),
+        clock_(clock),
+        memory_(memory_bytes_max),
+        log_file_(file_id("log.db")),
+        keys_file_(file_id("keys.db")) {}
 
   void append(audit::LeafDraft draft, audit::AppendDone done) override;
   [[nodiscard]] bool healthy() const override;
@@ -41,14 +49,21 @@ class LogRecorder final : public Recorder {
   [[nodiscard]] std::string subject_handle(std::string_view credential) override;
   [[nodiscard]] std::shared_ptr<const CanonicalAnswer> canonical_answer(const Digest& key) override;
   [[nodiscard]] audit::Log::Stats stats() const override;
+  /// Looks whether the log's files are still where they were opened: what is written to a file that was moved, deleted or
+  /// replaced is lost to whoever looks for it. While they are not, nothing is appended.
+  void watch() override;
 
  private:
+  using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device and inode; zeros: none
+  [[nodiscard]] FileId file_id(const char* name) const;
   [[nodiscard]] Result<CanonicalAnswer> read_answer(const Uuid& record);
 
   audit::Log& log_;
   const Clock& clock_;
   AnswerMemory memory_;
-  std::uint64_t erasures_ = 0;                // of the log, when memory_ was last known to be right
+  FileId log_file_, keys_file_;  // when they were opened
+  std::string lost_;             // the name of the one that is not there any more, or ""
+  std::uint64_t erasures_ = 0;   // of the log, when memory_ was last known to be right
   std::unique_ptr<audit::LogReader> reader_;  // opened when first needed; the gateway's thread only
 };
 

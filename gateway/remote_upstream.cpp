@@ -1,11 +1,15 @@
 #include "gateway/remote_upstream.hpp"
 
 #include "gateway/header_rules.hpp"
+#include "gateway/tls.hpp"
 #include "gateway/upstream_connection.hpp"
+#include "schema/file.hpp"
 
 #include <boost/asio/ssl/error.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <utility>
 
 namespace verbatim::gateway {
@@ -35,18 +39,67 @@ Outcome client_left() {
   return ended(EndStatus::client_disconnect, 499, "client_disconnect", "the client closed");
 }
 
+/// What a server is reached with.
+struct Means {
+  std::unique_ptr<net::ssl::context> tls;  // null for http
+  std::optional<HttpProxy> proxy;
+  std::string credential;  // "": the client's own
+};
+
+/// The provider's credential, from where the configuration says. Its text is in no message.
+Result<std::string> load_credential(const UpstreamConfig& upstream) {
+  std::string text;
+  std::string where;
+  if (!upstream.credential_env.empty()) {
+    where = "environment variable " + upstream.credential_env;
+    const char* value = std::getenv(upstream.credential_env.c_str());
+    if (value != nullptr) text = value;
+  } else if (!upstream.credential_file.empty()) {
+    where = upstream.credential_file.string();
+    auto read = read_file(upstream.credential_file, 65536);
+    if (!read) return read.error();
+    text = std::move(*read);
+    while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  } else {
+    return text;
+  }
+  const bool printable =
+      std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7F'; });
+  if (text.empty() || !printable) {
+    return Error{Errc::invalid_input, "there is no credential for upstream " + upstream.name, where,
+                 "it must be one word"};
+  }
+  return text;
+}
+
+Result<Means> find_means(const UpstreamConfig& upstream) {
+  Means means;
+  if (upstream.url.tls) {
+    auto tls = make_client_tls(upstream);
+    if (!tls) return tls.error();
+    means.tls = std::move(*tls);
+  }
+  auto proxy = proxy_for(upstream.url, [](const char* name) { return std::getenv(name); });
+  if (!proxy) return proxy.error();
+  means.proxy = std::move(*proxy);
+  auto credential = load_credential(upstream);
+  if (!credential) return credential.error();
+  means.credential = std::move(*credential);
+  return Result<Means>(boost::system::in_place_value, std::move(means));
+}
+
 class RemoteUpstream final : public Upstream {
  public:
   RemoteUpstream(net::io_context& io, Deadlines& deadlines, const Clock& clock,
                  const UpstreamConfig& config, const Limits& limits, const Timeouts& timeouts,
-                 std::unique_ptr<net::ssl::context> tls)
+                 Means means)
       : io_(io),
         deadlines_(deadlines),
         clock_(clock),
         config_(config),
         limits_(limits),
         timeouts_(timeouts),
-        tls_(std::move(tls)),
+        means_(std::move(means)),
         pool_(limits.idle_upstream_max, timeouts.upstream_keep_alive, clock) {}
 
   [[nodiscard]] std::string_view name() const override { return config_.name; }
@@ -64,15 +117,19 @@ class RemoteUpstream final : public Upstream {
 
   [[nodiscard]] net::awaitable<Outcome> ask(const Ask& question, AnswerSink& sink) override {
     const std::string head = request_head(question);
-    // A reused connection may have died unseen; then, and only then, a fresh one is tried.
-    if (ConnectionPtr reused = pool_.take()) {
+    // A reused connection may have died unseen; then, and only then, a fresh one is tried. A body that is read while it
+    // is sent cannot be sent twice.
+    ConnectionPtr reused;
+    if (question.rest == nullptr) reused = pool_.take();
+    if (reused) {
       bool stale = false;
       Outcome outcome = co_await ask_on(reused, head, question, sink, &stale);
       if (!stale) co_return outcome;
     }
     auto fresh = std::make_shared<UpstreamConnection>(io_, deadlines_);
     question.cancellation.on_cancel([fresh] { fresh->close(); });
-    const auto failure = co_await fresh->connect(config_.url, tls_.get(), timeouts_.connect);
+    const auto failure = co_await fresh->connect(
+        config_.url, means_.tls.get(), means_.proxy ? &*means_.proxy : nullptr, timeouts_.connect);
     question.cancellation.on_cancel(nullptr);
     if (question.cancellation.cancelled()) co_return client_left();
     if (!failure.kind.empty()) {
@@ -98,6 +155,7 @@ class RemoteUpstream final : public Upstream {
     Fields fields = question.head.fields;
     strip_hop_by_hop(fields);
     fields.remove("expect");  // answered here
+    if (question.keyed || !means_.credential.empty()) remove_credentials(fields);
     std::string out;
     out.reserve(512);
     out.append(question.head.method).append(" ").append(config_.url.target(question.head.target));
@@ -111,10 +169,26 @@ class RemoteUpstream final : public Upstream {
       has_length = has_length || same_word(field.name, "content-length");
     }
     if (!has_host) out.append("Host: ").append(config_.url.host_field()).append("\r\n");
-    if (!has_length && (!question.body.empty() || question.head.fields.has("transfer-encoding"))) {
+    if (!has_length && question.rest == nullptr &&
+        (!question.body.empty() || question.head.fields.has("transfer-encoding"))) {
       out.append("Content-Length: ").append(std::to_string(question.body.size())).append("\r\n");
     }
+    if (!has_length && question.rest != nullptr) out.append("Transfer-Encoding: chunked\r\n");
+    if (!means_.credential.empty()) append_credential(question.head.fields, out);
     return out.append("\r\n");
+  }
+
+  /// The provider's credential, in the form in which the client showed its own: that is the one its API version knows.
+  void append_credential(const Fields& asked_with, std::string& out) const {
+    std::string_view name = config_.credential_header;
+    for (const std::string_view form : {"x-api-key", "api-key", "x-goog-api-key"}) {
+      if (name.empty() && asked_with.has(form)) name = form;
+    }
+    if (name.empty() || name == "authorization") {
+      out.append("Authorization: Bearer ").append(means_.credential).append("\r\n");
+    } else {
+      out.append(name).append(": ").append(means_.credential).append("\r\n");
+    }
   }
 
   /// One attempt on one connection. `*stale` is set if the server had closed it before it could
@@ -122,9 +196,20 @@ class RemoteUpstream final : public Upstream {
   [[nodiscard]] net::awaitable<Outcome> ask_on(ConnectionPtr connection, const std::string& head,
                                                const Ask& question, AnswerSink& sink, bool* stale) {
     question.cancellation.on_cancel([connection] { connection->close(); });
-    const auto write_error =
+    auto write_error =
         co_await connection->write({net::buffer(head), net::buffer(question.body)}, timeouts_.idle);
     Outcome outcome;
+    if (question.rest != nullptr && !write_error) {
+      write_error = co_await pass_body(*connection, question);
+      const bool broken_off = !question.rest->done() && !write_error;
+      if (broken_off) {
+        connection->close();
+        outcome = question.cancellation.cancelled() ? client_left() : question.rest->failure();
+        question.cancellation.on_cancel(nullptr);
+        outcome.address = connection->address();
+        co_return outcome;
+      }
+    }
     if (write_error && stale != nullptr && is_stale(write_error) &&
         !question.cancellation.cancelled()) {
       *stale = true;
@@ -136,6 +221,25 @@ class RemoteUpstream final : public Upstream {
     question.cancellation.on_cancel(nullptr);
     outcome.address = connection->address();
     co_return outcome;
+  }
+
+  /// Sends a long body while it comes. An error if the server takes no more of it, which it may have said in an answer.
+  [[nodiscard]] net::awaitable<error_code> pass_body(UpstreamConnection& connection,
+                                                     const Ask& question) {
+    const bool chunked = !question.head.fields.has("content-length");
+    for (;;) {
+      std::string piece = co_await question.rest->next();
+      if (piece.empty() && !question.rest->done()) co_return error_code();
+      const bool last = piece.empty();
+      if (chunked) piece = last ? "0\r\n\r\n" : chunk_prefix(piece.size()) + piece + "\r\n";
+      if (!piece.empty()) {
+        const auto error = co_await connection.write({net::buffer(piece), {}}, timeouts_.idle);
+        if (error) co_return error;
+      }
+      if (last) co_return error_code();
+      // An answer before the end of the question: the rest is not wanted.
+      if (connection.has_news()) co_return net::error::broken_pipe;
+    }
   }
 
   [[nodiscard]] net::awaitable<Outcome> read_answer(ConnectionPtr connection, const Ask& question,
@@ -224,7 +328,7 @@ class RemoteUpstream final : public Upstream {
   UpstreamConfig config_;
   Limits limits_;
   Timeouts timeouts_;
-  std::unique_ptr<net::ssl::context> tls_;  // null for http
+  Means means_;
   ConnectionPool pool_;
 };
 
@@ -252,28 +356,21 @@ std::string_view status_name(EndStatus status) {
   return "";
 }
 
-Result<std::unique_ptr<Upstream>> make_remote_upstream(net::io_context& io, Deadlines& deadlines,
+Result<std::shared_ptr<Upstream>> make_remote_upstream(net::io_context& io, Deadlines& deadlines,
                                                        const Clock& clock,
                                                        const UpstreamConfig& upstream,
                                                        const Limits& limits,
                                                        const Timeouts& timeouts) {
-  std::unique_ptr<net::ssl::context> tls;
-  if (upstream.url.tls) {
-    tls = std::make_unique<net::ssl::context>(net::ssl::context::tls_client);
-    error_code error;
-    SSL_CTX_set_min_proto_version(tls->native_handle(), TLS1_2_VERSION);
-    if (upstream.ca_file.empty()) {
-      tls->set_default_verify_paths(error);
-    } else {
-      tls->load_verify_file(upstream.ca_file.string(), error);
-    }
-    if (error) {
-      return Error{Errc::invalid_input, "cannot read certificates: " + error.message(),
-                   upstream.ca_file.string(), "give a PEM file"};
-    }
-  }
-  return std::unique_ptr<Upstream>(std::make_unique<RemoteUpstream>(
-      io, deadlines, clock, upstream, limits, timeouts, std::move(tls)));
+  auto means = find_means(upstream);
+  if (!means) return means.error();
+  return std::shared_ptr<Upstream>(std::make_shared<RemoteUpstream>(
+      io, deadlines, clock, upstream, limits, timeouts, std::move(*means)));
+}
+
+Result<void> check_remote_upstream(const UpstreamConfig& upstream) {
+  const auto means = find_means(upstream);
+  if (!means) return means.error();
+  return {};
 }
 
 }  // namespace verbatim::gateway

@@ -10,9 +10,13 @@
 
 namespace verbatim::gateway {
 
-/// `invalid_input` if the CA file cannot be read. All borrowed things must outlive it.
-[[nodiscard]] Result<std::unique_ptr<Upstream>> make_remote_upstream(
+/// `invalid_input` if a certificate or the credential cannot be read, or the environment names a proxy that is none. All
+/// borrowed things must outlive it; `upstream`, `limits` and `timeouts` are copied.
+[[nodiscard]] Result<std::shared_ptr<Upstream>> make_remote_upstream(
     net::io_context& io, Deadlines& deadlines, const Clock& clock, const UpstreamConfig& upstream,
     const Limits& limits, const Timeouts& timeouts);
+
+/// The same errors, found without making one.
+[[nodiscard]] Result<void> check_remote_upstream(const UpstreamConfig& upstream);
 
 }  // namespace verbatim::gateway

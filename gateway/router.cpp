@@ -27,19 +27,25 @@ bool Router::has_local_model(std::string_view name) const {
   return std::find(local_models_.begin(), local_models_.end(), name) != local_models_.end();
 }
 
-Upstream* Router::choose(const RequestHead& head, Api api, const RequestFacts& facts) const {
+void Router::set_remotes(std::vector<Remote> remotes) {
+  drain();
+  remotes_ = std::move(remotes);
+}
+
+std::shared_ptr<Upstream> Router::choose(const RequestHead& head, Api api,
+                                         const RequestFacts& facts) const {
   const bool anthropic = speaks_anthropic(head);
   if (local_) {
     const std::string model = api == Api::openai_models ? model_of_path(head.target) : facts.model;
     const bool list = api == Api::openai_models && model.empty();
-    if (list || has_local_model(model)) return local_.get();
+    if (list || has_local_model(model)) return local_;
     // Without remotes the local engine answers what it has an error of its own for.
-    if (remotes_.empty() && api != Api::generic) return local_.get();
+    if (remotes_.empty() && api != Api::generic) return local_;
   }
   for (const Remote& remote : remotes_) {
-    if (remote.anthropic == anthropic) return remote.upstream.get();
+    if (remote.anthropic == anthropic) return remote.upstream;
   }
-  return remotes_.empty() ? nullptr : remotes_.front().upstream.get();
+  return remotes_.empty() ? nullptr : remotes_.front().upstream;
 }
 
 void Router::drain() {

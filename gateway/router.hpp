@@ -14,11 +14,12 @@ namespace verbatim::gateway {
 class Router {
  public:
   struct Remote {
-    std::unique_ptr<Upstream> upstream;
+    std::shared_ptr<Upstream> upstream;  // shared with the exchanges that ask it
     bool anthropic = false;
   };
 
-  void add(Remote remote) { remotes_.push_back(std::move(remote)); }
+  /// In place of those before, whose idle connections are closed.
+  void set_remotes(std::vector<Remote> remotes);
   /// At most one: it serves all local models.
   void set_local(std::unique_ptr<Upstream> local, std::vector<std::string> models);
 
@@ -27,7 +28,8 @@ class Router {
   /// The list of models is answered from the local ones where there are any: a remote's list would
   /// be another's words, and the two cannot be joined without rewriting them. A single model is
   /// looked up by name.
-  [[nodiscard]] Upstream* choose(const RequestHead& head, Api api, const RequestFacts& facts) const;
+  [[nodiscard]] std::shared_ptr<Upstream> choose(const RequestHead& head, Api api,
+                                                 const RequestFacts& facts) const;
 
   [[nodiscard]] const std::vector<Remote>& remotes() const { return remotes_; }
   [[nodiscard]] bool has_local_model(std::string_view name) const;
@@ -35,7 +37,7 @@ class Router {
 
  private:
   std::vector<Remote> remotes_;
-  std::unique_ptr<Upstream> local_;
+  std::shared_ptr<Upstream> local_;
   std::vector<std::string> local_models_;
 };
 

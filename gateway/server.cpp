@@ -6,6 +6,7 @@
 #include "gateway/remote_upstream.hpp"
 #include "gateway/services.hpp"
 #include "gateway/session.hpp"
+#include "gateway/tls.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -78,12 +79,14 @@ class Server::Impl {
         flights_(mailbox_),
         ledger_(std::make_shared<Ledger>(recorder, mailbox_, ids_, clock,
                                          config_.limits.rejections_per_s, out_)),
-        services_{config_, clock,    recorder, mailbox_, ids_,
-                  router_, flights_, *ledger_, metrics_, {}},
+        keys_(clock),
+        services_{config_,  clock,    recorder, mailbox_, ids_, router_,
+                  flights_, *ledger_, metrics_, keys_,    {}},
         work_(io_.get_executor()),
         acceptor_(io_),
         admin_acceptor_(io_),
-        tick_(io_) {}
+        tick_(io_),
+        closing_timer_(io_) {}
 
   ~Impl() {
     // Nothing may still run in here when the members go.
@@ -94,12 +97,9 @@ class Server::Impl {
   }
 
   Result<void> start(std::vector<LocalModel> models) {
-    for (const UpstreamConfig& each : config_.upstreams) {
-      auto upstream =
-          make_remote_upstream(io_, deadlines_, clock_, each, config_.limits, config_.timeouts);
-      if (!upstream) return upstream.error();
-      router_.add({std::move(*upstream), each.anthropic});
-    }
+    auto means = make_means(config_);
+    if (!means) return means.error();
+    put_in_force(std::move(*means));
     if (auto recorded = record_start(models); !recorded) return recorded.error();
     if (!models.empty()) {
       std::vector<std::string> names;
@@ -139,21 +139,83 @@ class Server::Impl {
     });
   }
 
+  void reload(GatewayConfig next) {
+    net::post(io_, [this, next = std::move(next)]() mutable {
+      if (services_.draining) return;
+      const auto applied = apply(std::move(next));
+      if (applied) {
+        out_->info("the new configuration is in force");
+      } else {
+        out_->error("the new configuration is refused, and the one before stays in force: {}",
+                    applied.error().message());
+      }
+    });
+  }
+
   [[nodiscard]] HostPort address() const { return address_of(acceptor_); }
   [[nodiscard]] HostPort admin_address() const { return address_of(admin_acceptor_); }
 
  private:
+  /// What is made of a configuration, all of it before any of it is used.
+  struct Means {
+    std::vector<Router::Remote> remotes;
+    std::shared_ptr<net::ssl::context> tls;
+  };
+
+  Result<Means> make_means(const GatewayConfig& config) {
+    Means means;
+    for (const UpstreamConfig& each : config.upstreams) {
+      auto upstream =
+          make_remote_upstream(io_, deadlines_, clock_, each, config.limits, config.timeouts);
+      if (!upstream) return upstream.error();
+      means.remotes.push_back({std::move(*upstream), each.anthropic});
+    }
+    if (config.tls.enabled()) {
+      auto tls = make_server_tls(config.tls);
+      if (!tls) return tls.error();
+      means.tls = std::move(*tls);
+    }
+    return Result<Means>(boost::system::in_place_value, std::move(means));
+  }
+
+  void put_in_force(Means means) {
+    router_.set_remotes(std::move(means.remotes));
+    tls_ = std::move(means.tls);
+    keys_.replace(config_.keys);
+  }
+
+  Result<void> apply(GatewayConfig next) {
+    if (const std::string_view setting = needs_restart(config_, next); !setting.empty()) {
+      return Error{Errc::unsupported, "'" + std::string(setting) + "' has changed", "",
+                   "this comes into force with a restart only"};
+    }
+    auto means = make_means(next);
+    if (!means) return means.error();
+    // Queued before any request that it decides about.
+    recorder_.append(config_leaf(next), [ledger = ledger_, mailbox = mailbox_](auto result) {
+      if (result) return;
+      mailbox->post([ledger, what = result.error().message()] { ledger->complain(what); });
+    });
+    config_ = std::move(next);
+    put_in_force(std::move(*means));
+    return {};
+  }
+
+  static audit::LeafDraft config_leaf(const GatewayConfig& config) {
+    const std::string text = describe_config(config);
+    const bool closed = config.on_log_failure == OnLogFailure::fail_closed;
+    auto leaf = draft_of("config", {{"sha256", sha256(text).hex()},
+                                    {"mode", mode_name(config.mode)},
+                                    {"on_log_failure", closed ? "fail_closed" : "fail_open"}});
+    leaf.contents.push_back({"config", text});
+    return leaf;
+  }
+
   Result<void> record_start(const std::vector<LocalModel>& models) {
     auto environment = append_and_wait(recorder_, draft_of("environment", describe_environment()));
     if (!environment) return environment.error();
     services_.environment = environment->index;
-    const std::string config = describe_config(config_);
-    const bool closed = config_.on_log_failure == OnLogFailure::fail_closed;
-    auto leaf = draft_of("config", {{"sha256", sha256(config).hex()},
-                                    {"mode", mode_name(config_.mode)},
-                                    {"on_log_failure", closed ? "fail_closed" : "fail_open"}});
-    leaf.contents.push_back({"config", config});
-    if (auto appended = append_and_wait(recorder_, std::move(leaf)); !appended) {
+    if (auto appended = append_and_wait(recorder_, config_leaf(config_)); !appended) {
       return appended.error();
     }
     for (const LocalModel& model : models) {
@@ -210,7 +272,8 @@ class Server::Impl {
 
   void start_session(tcp::socket socket, bool admin) {
     const auto client = std::make_shared<ClientConnection>(std::move(socket), deadlines_,
-                                                           config_.limits.header_bytes_max + 65536);
+                                                           config_.limits.header_bytes_max + 65536,
+                                                           admin ? nullptr : tls_);
     clients_.insert(client);
     metrics_.set_connections(+1);
     net::co_spawn(
@@ -229,6 +292,11 @@ class Server::Impl {
       client->abort();
     }
     clients_.erase(client);
+    // With TLS a connection says that it ends, and that takes a moment longer.
+    if (tls_) {
+      std::erase_if(closing_, [](const auto& each) { return each.expired(); });
+      closing_.push_back(client);
+    }
     metrics_.set_connections(-1);
     place_free_.wake();
     finish_if_drained();
@@ -255,11 +323,19 @@ class Server::Impl {
     error_code ignored;
     admin_acceptor_.close(ignored);
     drain_deadline_.reset();
-    deadlines_.stop();
+    stop_deadlines();
     tick_.cancel();
     router_.drain();
     ledger_->settle();
     work_.reset();
+  }
+
+  /// Once no connection needs one to be closed.
+  void stop_deadlines() {
+    std::erase_if(closing_, [](const auto& each) { return each.expired(); });
+    if (closing_.empty()) return deadlines_.stop();
+    closing_timer_.expires_after(Deadlines::kResolution);
+    closing_timer_.async_wait([this](error_code) { stop_deadlines(); });
   }
 
   void tick() {
@@ -267,6 +343,7 @@ class Server::Impl {
     tick_.async_wait([this](error_code error) {
       if (error) return;
       ledger_->settle();
+      recorder_.watch();
       tick();
     });
   }
@@ -283,10 +360,13 @@ class Server::Impl {
   const std::shared_ptr<spdlog::logger> out_ = make_logger();
   std::shared_ptr<Ledger> ledger_;  // shared with the log's callbacks
   Metrics metrics_;
+  KeyRing keys_;
   Services services_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   tcp::acceptor acceptor_, admin_acceptor_;
-  net::steady_timer tick_;
+  net::steady_timer tick_, closing_timer_;
+  std::shared_ptr<net::ssl::context> tls_;  // for connections that come in; null for plain HTTP
+  std::vector<std::weak_ptr<ClientConnection>> closing_;  // their sessions have ended
   std::set<std::shared_ptr<ClientConnection>> clients_;
   Signal place_free_;
   std::optional<Deadlines::Entry> drain_deadline_;
@@ -327,9 +407,20 @@ Result<std::vector<LocalModel>> load_models(const GatewayConfig& config) {
   return models;
 }
 
+Result<void> check_start(const GatewayConfig& config) {
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    if (auto checked = check_remote_upstream(upstream); !checked) return checked.error();
+  }
+  if (!config.tls.enabled()) return {};
+  const auto tls = make_server_tls(config.tls);
+  if (!tls) return tls.error();
+  return {};
+}
+
 HostPort Server::address() const { return impl_->address(); }
 HostPort Server::admin_address() const { return impl_->admin_address(); }
 void Server::run() { impl_->run(); }
+void Server::reload(GatewayConfig config) { impl_->reload(std::move(config)); }
 void Server::begin_drain() { impl_->begin_drain(); }
 
 }  // namespace verbatim::gateway

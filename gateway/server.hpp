@@ -22,11 +22,14 @@ struct LocalModel {
 /// Loads the configured models, each with the configured engine options. Errors as Engine::load().
 [[nodiscard]] Result<std::vector<LocalModel>> load_models(const GatewayConfig& config);
 
+/// What Server::start() would say of certificates, credentials and proxies, without starting.
+[[nodiscard]] Result<void> check_start(const GatewayConfig& config);
+
 class Server {
  public:
   /// Appends the `environment`, `config` and `model` leaves and opens the listeners; connections
   /// wait until run(). `clock` and `recorder` must outlive the server; the log behind `recorder`
-  /// must not be destroyed before run() has returned. Errors: `invalid_input` (a CA file),
+  /// must not be destroyed before run() has returned. Errors: `invalid_input` (a certificate, a credential),
   /// `unavailable` (an address is in use or not ours), or the log's.
   [[nodiscard]] static Result<std::unique_ptr<Server>> start(GatewayConfig config,
                                                              const Clock& clock, Recorder& recorder,
@@ -43,6 +46,11 @@ class Server {
 
   /// Serves, on the calling thread, until a drain has ended.
   void run();
+
+  /// Any thread. Puts a new configuration into force for what comes from now on, and appends its `config` leaf; reads
+  /// certificates and credentials anew. If any of it cannot be used, or needs a restart, nothing changes, and the log
+  /// on stderr says why.
+  void reload(GatewayConfig config);
 
   /// Any thread, and safe to call again: takes no new connections, lets exchanges end, closes idle
   /// connections. After `timeouts.drain` what is left is cut off, and recorded as such.

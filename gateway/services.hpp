@@ -5,6 +5,7 @@
 #include "gateway/cache.hpp"
 #include "gateway/config.hpp"
 #include "gateway/deadline.hpp"
+#include "gateway/gateway_keys.hpp"
 #include "gateway/ledger.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/recorder.hpp"
@@ -26,6 +27,7 @@ struct Services {
   Flights& flights;
   Ledger& ledger;
   Metrics& metrics;
+  KeyRing& keys;
   std::optional<std::uint64_t> environment;  ///< index of the `environment` leaf in force
   bool draining = false;
 };

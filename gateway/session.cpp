@@ -40,7 +40,7 @@ Refusal refusal_of(HttpFault fault) {
 
 /// How reading a request ended.
 struct ReadRequest {
-  enum class End { whole, closed, late, fault } end = End::closed;
+  enum class End { whole, long_body, closed, late, fault } end = End::closed;
   std::int64_t arrived_us = 0;
 };
 
@@ -55,7 +55,18 @@ std::chrono::milliseconds time_left(const RequestParser& parser, const ReadReque
   return std::max(timeouts.client_head - spent, std::chrono::milliseconds(0));
 }
 
-/// Reads until the parser is done, has found a fault, or the client stops sending.
+/// How long a body may be: those that nobody here reads pass through without being kept.
+std::uint64_t body_bytes_max(const RequestHead& head, const Limits& limits) {
+  return may_stream_body(api_of(head), head.fields) ? limits.stream_bytes_max
+                                                    : limits.body_bytes_max;
+}
+
+bool is_long(RequestParser& parser, const Limits& limits) {
+  return parser.head_done() && parser.body().size() > limits.stream_above_bytes &&
+         may_stream_body(api_of(parser.head()), parser.head().fields);
+}
+
+/// Reads until the parser is done, has found a fault or the beginning of a long body, or the client stops sending.
 net::awaitable<ReadRequest> read_request(ClientConnection& client, RequestParser& parser,
                                          const Services& services) {
   const Timeouts& timeouts = services.config.timeouts;
@@ -73,8 +84,8 @@ net::awaitable<ReadRequest> read_request(ClientConnection& client, RequestParser
       }
       if (used == 0) break;
     }
-    if (parser.done()) {
-      result.end = ReadRequest::End::whole;
+    if (parser.done() || is_long(parser, services.config.limits)) {
+      result.end = parser.done() ? ReadRequest::End::whole : ReadRequest::End::long_body;
       co_return result;
     }
     if (!continued && parser.wants_continue()) {
@@ -93,13 +104,81 @@ net::awaitable<ReadRequest> read_request(ClientConnection& client, RequestParser
   }
 }
 
+Refusal refusal_of(const ReadRequest& read, const RequestParser& parser) {
+  return read.end == ReadRequest::End::late
+             ? Refusal{408, "request_timeout", "the request took too long"}
+             : refusal_of(parser.fault());
+}
+
+/// The body of a request whose head and beginning have been read.
+class LongBody final : public BodySource {
+ public:
+  LongBody(ClientConnection& client, RequestParser& parser, const Services& services)
+      : client_(client), parser_(parser), services_(services) {}
+
+  [[nodiscard]] net::awaitable<std::string> next() override {
+    while (parser_.body().empty() && !parser_.done()) {
+      while (!client_.readable().empty() && !parser_.done() && parser_.fault() == HttpFault::none) {
+        const std::size_t used = parser_.put(client_.readable());
+        client_.consume(used);
+        if (used == 0) break;
+      }
+      if (parser_.fault() != HttpFault::none) {
+        read_.end = ReadRequest::End::fault;
+        co_return std::string();
+      }
+      if (!parser_.body().empty() || parser_.done()) break;
+      const bool more = co_await client_.more(services_.config.timeouts.client_body);
+      if (!more) {
+        if (client_.timed_out()) {
+          client_.forgive_timeout();
+          read_.end = ReadRequest::End::late;
+        }
+        co_return std::string();
+      }
+    }
+    if (parser_.body().empty()) {
+      done_ = true;
+      client_.read_ahead();  // from here on a client who leaves is noticed
+    }
+    co_return std::exchange(parser_.body(), {});
+  }
+  [[nodiscard]] bool done() const override { return done_; }
+
+  [[nodiscard]] Outcome failure() const override {
+    Outcome outcome;
+    if (read_.end == ReadRequest::End::closed) {
+      outcome.status = EndStatus::client_disconnect;
+      outcome.http_status = 499;
+      outcome.error_kind = "client_disconnect";
+      outcome.error_message = "the client closed in the middle of its request";
+      return outcome;
+    }
+    const Refusal refusal = refusal_of(read_, parser_);
+    outcome.status = EndStatus::rejected;
+    outcome.http_status = refusal.http_status;
+    outcome.error_kind = refusal.kind;
+    outcome.error_message = refusal.message;
+    return outcome;
+  }
+
+ private:
+  ClientConnection& client_;
+  RequestParser& parser_;
+  const Services& services_;
+  ReadRequest read_;
+  bool done_ = false;
+};
+
 }  // namespace
 
 net::awaitable<void> serve(std::shared_ptr<ClientConnection> client, Services& services) {
-  for (bool keep_alive = true; keep_alive;) {
+  bool keep_alive = co_await client->shake_hands(services.config.timeouts.client_head);
+  while (keep_alive) {
     client->set_idle(true);
-    RequestParser parser(services.config.limits.header_bytes_max,
-                         services.config.limits.body_bytes_max);
+    RequestParser parser(services.config.limits.header_bytes_max, [&](const RequestHead& head) {
+      return body_bytes_max(head, services.config.limits);
+    });
     const ReadRequest read = co_await read_request(*client, parser, services);
 
     // Closed before a whole request was there: nothing was asked.
@@ -111,11 +190,20 @@ net::awaitable<void> serve(std::shared_ptr<ClientConnection> client, Services& s
       keep_alive = co_await exchange.run();
       continue;
     }
+    if (read.end == ReadRequest::End::long_body) {
+      LongBody body(*client, parser, services);
+      Exchange exchange(services, client, std::move(parser.head()), std::string(),
+                        parser.keep_alive(), read.arrived_us, &body);
+      keep_alive = co_await exchange.run();
+      if (!body.done()) {  // where the next request would begin is unknown
+        keep_alive = false;
+        co_await client->linger(kLinger);
+      }
+      continue;
+    }
     // Malformed, too large or too slow: refused and recorded. Where the next request would begin is
     // unknown.
-    const Refusal refusal = read.end == ReadRequest::End::late
-                                ? Refusal{408, "request_timeout", "the request took too long"}
-                                : refusal_of(parser.fault());
+    const Refusal refusal = refusal_of(read, parser);
     if (read.end == ReadRequest::End::late) client->forgive_timeout();
     Exchange exchange(services, client, std::move(parser.head()), std::string(),
                       /*keep_alive=*/false, read.arrived_us);

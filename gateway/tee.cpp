@@ -3,8 +3,6 @@
 #include "gateway/content_coding.hpp"
 #include "gateway/header_rules.hpp"
 
-#include <array>
-#include <charconv>
 #include <string_view>
 
 namespace verbatim::gateway {
@@ -15,13 +13,6 @@ constexpr std::string_view kFinalChunk = "0\r\n\r\n";
 
 bool starts_with_word(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && same_word(text.substr(0, prefix.size()), prefix);
-}
-
-/// "1a2b\r\n"
-std::string chunk_prefix(std::size_t bytes) {
-  std::array<char, 16> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), bytes, 16).ptr;
-  return std::string(digits.data(), end).append("\r\n");
 }
 
 }  // namespace
@@ -115,6 +106,7 @@ net::awaitable<bool> Tee::flush(bool last) {
     if (there) {
       const std::size_t from = std::exchange(sent_, until);
       there = co_await send(std::string_view(body_).substr(from, until - from), false);
+      if (sample_ || body_.size() > options_.sample_above) forget_what_was_sent();
     }
   }
   // Off the way of the bytes: they have gone.
@@ -122,6 +114,13 @@ net::awaitable<bool> Tee::flush(bool last) {
     facts_.read_event(std::string_view(body_).substr(span.begin, span.end - span.begin));
   }
   co_return there;
+}
+
+void Tee::forget_what_was_sent() {
+  if (!may_stream_body(options_.api, head_.fields) || stream_) return;
+  if (!sample_) sample_.emplace(options_.sample_bytes_max);
+  sample_->add(std::string_view(body_).substr(0, sent_));
+  body_.erase(0, std::exchange(sent_, 0));
 }
 
 net::awaitable<bool> Tee::send(std::string_view bytes, bool end) {
@@ -158,6 +157,7 @@ std::string Tee::reset() {
 }
 
 void Tee::read_whole(std::size_t decoded_bytes_max) {
+  if (sample_) return;
   if (stream_ && !coded_) return;  // followed as it came
   std::string decoded;
   std::string_view text = body_;
@@ -191,6 +191,11 @@ std::string Tee::events_json() const {
 }
 
 std::string Tee::take_body(bool all) {
+  if (sample_) {
+    tail_ = std::exchange(body_, {});
+    if (all) sample_->add(tail_);
+    return sample_->take_beginning();
+  }
   if (all) {
     tail_ = body_.substr(sent_);
   } else {

@@ -5,6 +5,7 @@
 // What is held back is the stream's terminal event where the protocol has one; else the last piece
 // of the body, and at least the final chunk, or the head if there is nothing else.
 
+#include "gateway/body_sample.hpp"
 #include "gateway/client_connection.hpp"
 #include "gateway/config.hpp"
 #include "gateway/response_facts.hpp"
@@ -35,6 +36,9 @@ class Tee final : public AnswerSink {
     Api api = Api::generic;
     std::int64_t arrived_us = 0;  ///< steady time of the request
     std::uint64_t body_bytes_max = 0;
+    /// A longer body that nobody here reads is given out and forgotten, but for a sample. Such a body may have any length.
+    std::uint64_t sample_above = UINT64_MAX;
+    std::size_t sample_bytes_max = 0;
     std::chrono::milliseconds write_within{0};
   };
   Tee(ClientConnection& client, const Clock& clock, Options options);
@@ -71,9 +75,11 @@ class Tee final : public AnswerSink {
   [[nodiscard]] std::optional<std::int64_t> first_byte_us() const { return first_byte_us_; }
   /// JSON array of [offset, microseconds] of the events: content `response.events`.
   [[nodiscard]] std::string events_json() const;
-  /// The body for the record; afterwards only finish() may be called. `all`: also what finish()
-  /// will send.
+  /// The body for the record, of a sampled one its beginning; afterwards only sample() and finish() may be called. `all`:
+  /// also what finish() will send.
   [[nodiscard]] std::string take_body(bool all);
+  /// After take_body(): what is known of a body that was too long to be kept; null if it was kept.
+  [[nodiscard]] BodySample* sample() { return sample_ ? &*sample_ : nullptr; }
 
   /// Sends what was held back, and the end. False if the client has gone.
   [[nodiscard]] net::awaitable<bool> finish();
@@ -88,6 +94,7 @@ class Tee final : public AnswerSink {
   enum class Framing { none, length, chunked, to_close };
 
   void write_head(std::optional<std::uint64_t> length);
+  void forget_what_was_sent();
   [[nodiscard]] net::awaitable<bool> send(std::string_view bytes, bool end);
 
   ClientConnection& client_;
@@ -103,7 +110,8 @@ class Tee final : public AnswerSink {
   bool stream_ = false;  // text/event-stream
   bool coded_ = false;   // with a content coding: can be read only as a whole
   Framing framing_ = Framing::none;
-  std::string body_;      // all that came
+  std::string body_;  // all that came; of a sampled body, what has not been given out
+  std::optional<BodySample> sample_;
   std::size_t sent_ = 0;  // of body_, given out
   std::string tail_;      // of body_, after take_body(): what finish() sends
   std::optional<SseScanner> scanner_;

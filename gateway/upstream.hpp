@@ -6,6 +6,7 @@
 #include "gateway/net.hpp"
 #include "schema/canonical_json.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -57,6 +58,20 @@ class Cancellation {
   std::function<void()> stop_;
 };
 
+struct Outcome;
+
+/// The rest of a request's body that is too long to wait for.
+class BodySource {
+ public:
+  virtual ~BodySource() = default;
+  /// The next piece; empty at the end, and when it cannot be read to its end.
+  [[nodiscard]] virtual net::awaitable<std::string> next() = 0;
+  /// True once next() has given all of it.
+  [[nodiscard]] virtual bool done() const = 0;
+  /// How the exchange ends if next() was empty and done() is false: the client left, was late, or broke HTTP.
+  [[nodiscard]] virtual Outcome failure() const = 0;
+};
+
 /// A question. All borrowed, for as long as the exchange.
 struct Ask {
   const RequestHead& head;
@@ -65,6 +80,8 @@ struct Ask {
   Api api;
   std::string_view record_id;
   Cancellation& cancellation;
+  bool keyed = false;          ///< the credential is a key of the gateway, and for nobody else
+  BodySource* rest = nullptr;  ///< then `body` is empty, and this is all of it
 };
 
 /// How asking ended. If no head was given to the sink, the gateway answers with `http_status`
@@ -73,7 +90,9 @@ struct Outcome {
   EndStatus status = EndStatus::complete;
   int http_status = 502;
   std::string error_kind;  ///< for every status but complete: "connect", "first_byte_timeout", ...
-  std::string error_message;   ///< never a secret
+  std::string error_message;  ///< never a secret
+  std::uint32_t retry_after_s =
+      0;                       ///< for answers of the gateway that say when to come back; 0: none
   std::string address;         ///< of the server that was asked
   std::optional<Json> engine;  ///< `engine` of the response leaf: local engine only
   std::string tokens;          ///< content `response.tokens`: local engine only

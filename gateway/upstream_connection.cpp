@@ -1,5 +1,7 @@
 #include "gateway/upstream_connection.hpp"
 
+#include "gateway/header_rules.hpp"
+
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
@@ -17,6 +19,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 16384;
 constexpr std::size_t kReadBytesMax = 262144;
+constexpr std::size_t kProxyHeadBytesMax = 8192;
 
 std::string endpoint_text(const tcp::socket& socket) {
   error_code error;
@@ -51,16 +54,29 @@ UpstreamConnection::Failure UpstreamConnection::failed(std::string kind,
 }
 
 net::awaitable<UpstreamConnection::Failure> UpstreamConnection::connect(
-    const BaseUrl& url, net::ssl::context* tls, std::chrono::milliseconds within) {
+    const BaseUrl& url, net::ssl::context* tls, const HttpProxy* proxy,
+    std::chrono::milliseconds within) {
   deadline_.arm(within);
+  auto failure = co_await reach(proxy != nullptr ? proxy->address : url.address);
+  if (failure.kind.empty() && proxy != nullptr) failure = co_await ask_proxy(*proxy, url.address);
+  if (failure.kind.empty() && tls != nullptr) {
+    failure = co_await shake_hands(url.address.host, *tls);
+  }
+  if (!failure.kind.empty()) co_return failure;
+  deadline_.disarm();
+  if (!socket_.is_open()) co_return Failure{"connect", "cancelled"};
+  co_return Failure{};
+}
+
+net::awaitable<UpstreamConnection::Failure> UpstreamConnection::reach(const HostPort& address) {
   error_code error;
   std::vector<tcp::endpoint> endpoints;
-  const auto literal = net::ip::make_address(url.address.host, error);
+  const auto literal = net::ip::make_address(address.host, error);
   if (!error) {
-    endpoints.emplace_back(literal, url.address.port);
+    endpoints.emplace_back(literal, address.port);
   } else {
-    const auto [resolve_error, found] = co_await resolver_.async_resolve(
-        url.address.host, std::to_string(url.address.port), kTuple);
+    const auto [resolve_error, found] =
+        co_await resolver_.async_resolve(address.host, std::to_string(address.port), kTuple);
     if (resolve_error) co_return failed("resolve", resolve_error);
     for (const auto& entry : found) endpoints.push_back(entry.endpoint());
   }
@@ -68,13 +84,27 @@ net::awaitable<UpstreamConnection::Failure> UpstreamConnection::connect(
   if (connect_error) co_return failed("connect", connect_error);
   socket_.set_option(tcp::no_delay(true), error);
   address_ = endpoint_text(socket_);
-  if (tls != nullptr) {
-    auto failure = co_await shake_hands(url.address.host, *tls);
-    if (!failure.kind.empty()) co_return failure;
-  }
-  deadline_.disarm();
-  if (!socket_.is_open()) co_return Failure{"connect", "cancelled"};
   co_return Failure{};
+}
+
+net::awaitable<UpstreamConnection::Failure> UpstreamConnection::ask_proxy(const HttpProxy& proxy,
+                                                                          const HostPort& target) {
+  const std::string request = connect_request(proxy, target);
+  const auto [write_error, written] =
+      co_await net::async_write(socket_, net::buffer(request), kTuple);
+  if (write_error) co_return failed("proxy", write_error);
+  std::string head;
+  std::array<char, 1> byte;  // one by one: what follows the blank line is the server's
+  while (!head.ends_with("\r\n\r\n")) {
+    if (head.size() >= kProxyHeadBytesMax)
+      co_return Failure{"proxy", "the proxy's answer is no HTTP"};
+    const auto [error, got] = co_await socket_.async_read_some(net::buffer(byte), kTuple);
+    if (error) co_return failed("proxy", error);
+    head.push_back(byte[0]);
+  }
+  if (connected(head)) co_return Failure{};
+  co_return Failure{
+      "proxy", "the proxy does not connect: " + leaf_text(head.substr(0, head.find('\r')), 64)};
 }
 
 net::awaitable<UpstreamConnection::Failure> UpstreamConnection::shake_hands(
@@ -151,6 +181,12 @@ bool UpstreamConnection::still_good() {
   char byte = 0;
   const auto got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+bool UpstreamConnection::has_news() {
+  if (tls_ || !socket_.is_open()) return false;
+  char byte = 0;
+  return ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
 }
 
 std::shared_ptr<UpstreamConnection> ConnectionPool::take() {

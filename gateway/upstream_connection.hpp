@@ -3,6 +3,7 @@
 
 #include "gateway/config.hpp"
 #include "gateway/deadline.hpp"
+#include "gateway/http_proxy.hpp"
 #include "gateway/net.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -25,11 +26,12 @@ class UpstreamConnection {
   UpstreamConnection(net::io_context& io, Deadlines& deadlines);
 
   struct Failure {
-    std::string kind;  ///< "resolve", "connect", "tls", "connect_timeout"; "" is success
+    std::string kind;  ///< "resolve", "connect", "proxy", "tls", "connect_timeout"; "" is success
     std::string message;
   };
-  /// Resolves, connects and, with `tls`, shakes hands and checks the server's name.
+  /// Resolves, connects (through `proxy`, if there is one) and, with `tls`, shakes hands and checks the server's name.
   [[nodiscard]] net::awaitable<Failure> connect(const BaseUrl& url, net::ssl::context* tls,
+                                                const HttpProxy* proxy,
                                                 std::chrono::milliseconds within);
 
   [[nodiscard]] net::awaitable<error_code> write(std::array<net::const_buffer, 2> pieces,
@@ -44,6 +46,8 @@ class UpstreamConnection {
 
   /// False if the server has closed it, or has sent something that nobody asked for.
   [[nodiscard]] bool still_good();
+  /// The server has sent something, or closed. Always false with TLS, in which not all that comes is an answer.
+  [[nodiscard]] bool has_news();
   void close();
   [[nodiscard]] bool timed_out() const { return timed_out_; }
   [[nodiscard]] const std::string& address() const { return address_; }
@@ -51,6 +55,8 @@ class UpstreamConnection {
   void set_idle_since_us(std::int64_t now_us) { idle_since_us_ = now_us; }
 
  private:
+  [[nodiscard]] net::awaitable<Failure> reach(const HostPort& address);
+  [[nodiscard]] net::awaitable<Failure> ask_proxy(const HttpProxy& proxy, const HostPort& target);
   [[nodiscard]] net::awaitable<Failure> shake_hands(const std::string& host,
                                                     net::ssl::context& context);
   [[nodiscard]] Failure failed(std::string kind, const error_code& error) const;

@@ -89,7 +89,7 @@ class Gateway:
     def wait_until_listening(self, seconds=60):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            found = re.search(r"listening on http://([0-9.]+):(\d+)", self.output.read_text(errors="replace"))
+            found = re.search(r"listening on https?://([0-9.]+):(\d+)", self.output.read_text(errors="replace"))
             if found:
                 self.host, self.port = found[1], int(found[2])
                 self.url = f"http://{self.host}:{self.port}"

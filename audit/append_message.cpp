@@ -16,6 +16,25 @@ std::int64_t number_at(const Json& object, const char* name) {
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
 
+std::string encode_error(const Error& error) {
+  return Json{{"error",
+               {{"code", static_cast<int>(error.code)},
+                {"what", error.what},
+                {"where", error.where},
+                {"advice", error.advice}}}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// The error that an answer is, if it is one.
+std::optional<Error> decode_error(const Json& answer) {
+  const auto error = answer.is_object() ? answer.find("error") : answer.end();
+  if (!answer.is_object() || error == answer.end() || !error->is_object()) return std::nullopt;
+  const std::int64_t code = number_at(*error, "code");
+  const bool known = code >= 1 && code <= static_cast<int>(Errc::erased);
+  return Error{known ? static_cast<Errc>(code) : Errc::storage_failed, text_at(*error, "what"),
+               text_at(*error, "where"), text_at(*error, "advice")};
+}
+
 }  // namespace
 
 std::string encode_draft(const LeafDraft& draft) {
@@ -42,13 +61,14 @@ Result<LeafDraft> decode_draft(std::string_view message) {
   if (!from.is_object() || !from.contains("fields")) return malformed("a draft has no fields");
   LeafDraft draft;
   draft.type = text_at(from, "type");
+  for (const char* own : {"request", "response", "erasure"}) {
+    if (draft.type == own)
+      return malformed("only the process that holds the log appends such leaves");
+  }
   draft.fields = from.at("fields");
   draft.subject = text_at(from, "subject");
-  if (from.contains("id")) {
-    const auto id = parse_uuid(text_at(from, "id"));
-    if (!id) return id.error();
-    draft.id = *id;
-  }
+  // Two leaves of one id would be a fault for ever: only the process that holds the log gives ids.
+  if (from.contains("id")) return malformed("a draft that comes this way cannot choose its id");
   if (const auto contents = from.find("contents"); contents != from.end()) {
     if (!contents->is_array()) return malformed("a draft's contents are no array");
     for (const Json& item : *contents) {
@@ -77,25 +97,69 @@ std::string encode_result(const Result<Appended>& result) {
                   {"time_us", result->time_us}}}}
         .dump();
   }
-  const Error error = result.error();
-  return Json{{"error",
-               {{"code", static_cast<int>(error.code)},
-                {"what", error.what},
-                {"where", error.where},
-                {"advice", error.advice}}}}
+  return encode_error(result.error());
+}
+
+std::string encode_erase(const EraseRequest& request) {
+  return Json{{"erase",
+               {{"scope", scope_json(request.scope)},
+                {"reason", request.reason},
+                {"actor", request.actor}}}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<EraseRequest> decode_erase(std::string_view message) {
+  const auto json = parse_json(message);
+  if (!json) return json.error();
+  const auto from = json->is_object() ? json->find("erase") : Json::const_iterator();
+  if (!json->is_object() || from == json->end()) {
+    return Error{Errc::not_found, "the message erases nothing", "append.sock", ""};
+  }
+  if (!from->is_object() || !from->contains("scope")) return malformed("an erasure has no scope");
+  const auto scope = read_scope(from->at("scope"));
+  if (!scope) return scope.error();
+  return EraseRequest{*scope, text_at(*from, "reason"), text_at(*from, "actor")};
+}
+
+std::string encode_erased(const Result<ErasureReport>& result) {
+  if (!result) return encode_error(result.error());
+  return Json{{"erased",
+               {{"contents", result->contents},
+                {"leaves", result->leaves},
+                {"key_destroyed", result->key_destroyed},
+                {"wal_emptied", result->wal_emptied}}}}
+      .dump();
+}
+
+Result<ErasureReport> decode_erased(std::string_view message) {
+  const auto json = parse_json(message);
+  if (!json) return json.error();
+  if (const auto error = decode_error(*json)) return *error;
+  const auto erased = json->is_object() ? json->find("erased") : Json::const_iterator();
+  if (!json->is_object() || erased == json->end() || !erased->is_object()) {
+    return malformed("an answer says nothing");
+  }
+  const auto is_true = [&](const char* name) {
+    const auto found = erased->find(name);
+    return found != erased->end() && found->is_boolean() && found->get<bool>();
+  };
+  ErasureReport report;
+  report.contents = static_cast<std::uint64_t>(number_at(*erased, "contents"));
+  report.key_destroyed = is_true("key_destroyed");
+  report.wal_emptied = is_true("wal_emptied");
+  if (const auto leaves = erased->find("leaves"); leaves != erased->end() && leaves->is_array()) {
+    for (const Json& leaf : *leaves) {
+      if (leaf.is_number_unsigned()) report.leaves.push_back(leaf.get<std::uint64_t>());
+    }
+  }
+  return report;
 }
 
 Result<Appended> decode_result(std::string_view message) {
   const auto json = parse_json(message);
   if (!json) return json.error();
   if (!json->is_object()) return malformed("an answer is no object");
-  if (const auto error = json->find("error"); error != json->end() && error->is_object()) {
-    const std::int64_t code = number_at(*error, "code");
-    const bool known = code >= 1 && code <= static_cast<int>(Errc::erased);
-    return Error{known ? static_cast<Errc>(code) : Errc::storage_failed, text_at(*error, "what"),
-                 text_at(*error, "where"), text_at(*error, "advice")};
-  }
+  if (const auto error = decode_error(*json)) return *error;
   const auto appended = json->find("appended");
   if (appended == json->end() || !appended->is_object()) return malformed("an answer says nothing");
   const auto hash = parse_digest(text_at(*appended, "leaf_hash"));

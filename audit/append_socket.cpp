@@ -89,8 +89,20 @@ class RemoteAppender final : public Appender {
   explicit RemoteAppender(int fd) : fd_(fd) {}
 
   Result<Appended> append_and_wait(LeafDraft draft) override {
+    const auto answer = ask(encode_draft(draft));
+    if (!answer) return answer.error();
+    return decode_result(*answer);
+  }
+
+  Result<ErasureReport> erase(const EraseRequest& request) override {
+    const auto answer = ask(encode_erase(request));
+    if (!answer) return answer.error();
+    return decode_erased(*answer);
+  }
+
+ private:
+  Result<std::string> ask(const std::string& message) {
     const std::lock_guard lock(mutex_);
-    const std::string message = encode_draft(draft);
     if (message.size() > kSocketMessageMax) {
       return Error{Errc::invalid_input, "the leaf's contents are larger than append.sock takes",
                    "append.sock", ""};
@@ -99,15 +111,14 @@ class RemoteAppender final : public Appender {
       return Error{Errc::unavailable, "the process that holds the log hung up", "append.sock",
                    "try again"};
     }
-    const auto answer = receive_message(fd_.get());
+    auto answer = receive_message(fd_.get());
     if (!answer) {
       return Error{Errc::in_doubt, "the process that holds the log hung up before it answered",
                    "append.sock", "look whether the leaf is there"};
     }
-    return decode_result(*answer);
+    return std::move(*answer);
   }
 
- private:
   std::mutex mutex_;  // one message in flight
   Descriptor fd_;
 };
@@ -181,11 +192,17 @@ void AppendSocket::serve(int fd) {
   for (;;) {
     const auto message = receive_message(fd);
     if (!message) return;
-    auto draft = decode_draft(*message);
-    const Result<Appended> result =
-        draft ? appender_.append_and_wait(std::move(*draft)) : Result<Appended>(draft.error());
-    if (!send_message(fd, encode_result(result))) return;
+    if (!send_message(fd, answer(*message))) return;
   }
+}
+
+std::string AppendSocket::answer(const std::string& message) {
+  const auto erase = decode_erase(message);
+  if (erase) return encode_erased(appender_.erase(*erase));
+  if (erase.error().code != Errc::not_found) return encode_erased(erase.error());
+  auto draft = decode_draft(message);
+  return encode_result(draft ? appender_.append_and_wait(std::move(*draft))
+                             : Result<Appended>(draft.error()));
 }
 
 Result<std::unique_ptr<Appender>> connect_appender(const std::filesystem::path& folder) {

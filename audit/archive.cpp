@@ -1,5 +1,6 @@
 #include "audit/archive.hpp"
 
+#include "audit/zip_layout.hpp"
 #include "schema/file.hpp"
 
 #include <archive.h>
@@ -177,6 +178,7 @@ bool is_bundle_path(std::string_view path) {
 }
 
 Result<ExtractedArchive> ExtractedArchive::extract(const fs::path& path) {
+  if (auto one_meaning = check_zip_layout(path); !one_meaning) return one_meaning.error();
   std::error_code error;
   std::string folder = (fs::temp_directory_path(error) / "verbatim-bundle-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) return cannot_write(folder);

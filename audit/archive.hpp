@@ -26,8 +26,9 @@ class ExtractedArchive {
   /// Deflate cannot do better: an archive that claims more lies.
   static constexpr std::uint64_t kRatioMax = 1032;
 
-  /// Only regular files with bundle paths. `invalid_input`: not a zip file, another kind of entry, a path that leads
-  /// out, a name twice, or more than the limits; `storage_failed`.
+  /// Only regular files with bundle paths. `invalid_input`: not a zip file, or one that two readers could read
+  /// differently (audit/zip_layout.hpp), another kind of entry, a path that leads out, a name twice, or more than the
+  /// limits; `storage_failed`.
   [[nodiscard]] static Result<ExtractedArchive> extract(const std::filesystem::path& path);
   ExtractedArchive(ExtractedArchive&& other) noexcept
       : folder_(std::exchange(other.folder_, std::filesystem::path())) {}

@@ -1,5 +1,8 @@
 #include "audit/database.hpp"
 
+#include "schema/descriptor.hpp"
+
+#include <fcntl.h>
 #include <sqlite3.h>
 
 #include <cerrno>
@@ -39,7 +42,13 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE;
   const bool writes = mode == Mode::create || mode == Mode::write;
   flags |= writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-  if (mode == Mode::create) flags |= SQLITE_OPEN_CREATE;
+  if (mode == Mode::create) {
+    flags |= SQLITE_OPEN_CREATE;
+    // SQLite gives its journal and WAL the mode that the database has when they are made.
+    if (path != ":memory:") {
+      const Descriptor made(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    }
+  }
   sqlite3* raw = nullptr;
   const std::string uri = as_uri(path, mode == Mode::immutable);
   const int code = sqlite3_open_v2(uri.c_str(), &raw, flags, nullptr);
@@ -47,7 +56,7 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   db.db_.reset(raw);
   db.path_ = path;
   if (code != SQLITE_OK) return db.failure("cannot open the database");
-  sqlite3_busy_timeout(raw, 10'000);
+  sqlite3_busy_timeout(raw, kBusyMs);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   // One connection, the writer's, checkpoints, and when it says so: see docs/decisions.
@@ -79,7 +88,9 @@ Error Database::failure(const std::string& what) const {
   const int code = sqlite3_errcode(get());
   std::string text = what + ": " + sqlite3_errmsg(get());
   const int primary = code & 0xff;
-  if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB) {
+  // SQLITE_ERROR: a table or column is not there. SQLITE_TOOBIG: a record claims more than there can be.
+  if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_ERROR ||
+      primary == SQLITE_TOOBIG) {
     return Error{Errc::tampered, text, path_.string(), "restore a backup, or verify the log"};
   }
   if (primary == SQLITE_FULL) {
@@ -95,7 +106,7 @@ void Rows::Reset::operator()(sqlite3_stmt* statement) const {
 }
 
 Result<bool> Rows::next() {
-  if (!statement_) return db_->failure("a database statement cannot be prepared");
+  if (!statement_) return **unprepared_;
   switch (sqlite3_step(statement_.get())) {
     case SQLITE_ROW:
       return true;
@@ -128,10 +139,12 @@ bool Rows::is_null(int column) const {
 
 void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
-sqlite3_stmt* Statement::prepare(const Database& db, const char* sql) {
+void Statement::prepare(const char* sql) {
   sqlite3_stmt* statement = nullptr;
-  sqlite3_prepare_v3(db.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-  return statement;
+  const int code =
+      sqlite3_prepare_v3(db_->get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  statement_.reset(statement);
+  if (code != SQLITE_OK) unprepared_ = db_->failure("a database statement cannot be prepared");
 }
 
 void Statement::bind(int place, std::int64_t value) {

@@ -17,6 +17,9 @@ struct sqlite3_stmt;
 
 namespace verbatim::audit {
 
+inline constexpr int kBusyMs =
+    10'000;  ///< how long a statement waits for another connection's lock
+
 /// A connection. One thread at a time.
 class Database {
  public:
@@ -27,6 +30,7 @@ class Database {
     immutable,  ///< read only, nobody writes: makes no -wal or -shm file, takes no lock
   };
   /// Errors: `not_found`, `storage_failed`. Whether the file is a database shows at the first statement.
+  /// A file that is made has mode 0600, and so have the files that SQLite puts beside it.
   [[nodiscard]] static Result<Database> open(const std::filesystem::path& path, Mode mode);
 
   [[nodiscard]] sqlite3* get() const { return db_.get(); }
@@ -34,7 +38,8 @@ class Database {
   Result<void> execute(std::string_view sql);
   /// One integer: `PRAGMA user_version` and the like.
   Result<std::int64_t> integer(std::string_view sql);
-  /// What the connection's last failure means: `tampered` for a malformed file, else `storage_failed`.
+  /// What the connection's last failure means: `tampered` for a file that is malformed or whose tables are not
+  /// those that the statement expects, else `storage_failed`.
   [[nodiscard]] Error failure(const std::string& what) const;
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
@@ -50,7 +55,9 @@ class Database {
 /// transaction open, and with it an old snapshot of the file. Bound BLOBs and texts must outlive the run.
 class Rows {
  public:
-  Rows(sqlite3_stmt* statement, const Database* db) : statement_(statement), db_(db) {}
+  /// `unprepared`: why there is no statement; outlives this object.
+  Rows(sqlite3_stmt* statement, const Database* db, const std::optional<Error>* unprepared)
+      : statement_(statement), db_(db), unprepared_(unprepared) {}
 
   /// True while there is a row, false when done.
   Result<bool> next();
@@ -72,27 +79,30 @@ class Rows {
   };
   std::unique_ptr<sqlite3_stmt, Reset> statement_;
   const Database* db_;
+  const std::optional<Error>* unprepared_;
 };
 
 /// A prepared statement: a member beside its SQL, from a literal, with numbered parameters.
 class Statement {
  public:
   template <std::size_t N>
-  Statement(const Database& db, const char (&sql)[N]) : db_(&db), statement_(prepare(db, sql)) {}
+  Statement(const Database& db, const char (&sql)[N]) : db_(&db) {
+    prepare(sql);
+  }
 
   /// Starts a run with these values as ?1, ?2, ... A statement that could not be prepared fails at next().
   template <class... Values>
   [[nodiscard]] Rows run(const Values&... values) {
     int place = 0;
     (bind(++place, values), ...);
-    return Rows(statement_.get(), db_);
+    return Rows(statement_.get(), db_, &unprepared_);
   }
 
  private:
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const;
   };
-  static sqlite3_stmt* prepare(const Database& db, const char* sql);
+  void prepare(const char* sql);
   void bind(int place, std::int64_t value);
   void bind(int place, std::uint64_t value) { bind(place, static_cast<std::int64_t>(value)); }
   void bind(int place, int value) { bind(place, static_cast<std::int64_t>(value)); }
@@ -103,6 +113,7 @@ class Statement {
 
   const Database* db_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::optional<Error> unprepared_;  // kept: the connection forgets it at its next statement
 };
 
 /// Rolls back on destruction unless committed.

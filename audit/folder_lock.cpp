@@ -12,28 +12,33 @@
 namespace verbatim::audit {
 
 Result<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
-  const auto path = folder / "lock";
+  const auto note = folder / "lock";
   FolderLock lock;
-  lock.file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock.file_.ok()) {
-    return Error{Errc::storage_failed, "cannot open the lock file: " + errno_text(), path.string(),
-                 "the log's folder must be writable"};
+  lock.folder_ = Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock.folder_.ok()) {
+    return Error{Errc::storage_failed, "cannot open the folder: " + errno_text(), folder.string(),
+                 ""};
   }
-  if (::flock(lock.file_.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(lock.folder_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) {
-      return Error{Errc::storage_failed, "cannot lock the folder: " + errno_text(), path.string(),
+      return Error{Errc::storage_failed, "cannot lock the folder: " + errno_text(), folder.string(),
                    ""};
     }
-    const auto holder = read_file(path, 64);
+    const auto holder = read_file(note, 64);
     std::string who = "another process holds the log";
     if (holder && !holder->empty()) who += ", " + holder->substr(0, holder->find('\n'));
     return Error{Errc::unavailable, who, folder.string(), "stop it, or use another --data"};
   }
+  const Descriptor file(::open(note.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.ok()) {
+    return Error{Errc::storage_failed, "cannot open the lock file: " + errno_text(), note.string(),
+                 "the log's folder must be writable"};
+  }
   const std::string pid = "process " + std::to_string(::getpid()) + "\n";
   // Only for the message above: a failure does no harm.
-  if (::ftruncate(lock.file_.get(), 0) != 0 ||
-      ::pwrite(lock.file_.get(), pid.data(), pid.size(), 0) < 0)
+  if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), pid.data(), pid.size(), 0) < 0) {
     return lock;
+  }
   return lock;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The exclusive lock on a data folder: flock() on its file `lock`, which names the holder's process id.
+// The exclusive lock on a data folder: flock() on the folder itself. Its file `lock` names the holder's process id,
+// for messages; deleting it changes nothing.
 
 #include "schema/descriptor.hpp"
 #include "schema/error.hpp"
@@ -16,7 +17,7 @@ class FolderLock {
   [[nodiscard]] static Result<FolderLock> take(const std::filesystem::path& folder);
 
  private:
-  Descriptor file_;
+  Descriptor folder_;
 };
 
 }  // namespace verbatim::audit

@@ -17,6 +17,8 @@ std::string kek_purpose(std::int64_t id, const std::string& subject) {
   return "verbatim/kek/v1/" + std::to_string(id) + "/" + subject;
 }
 
+std::string secret_purpose(const std::string& name) { return "verbatim/secret/v1/" + name; }
+
 Result<SymmetricKey> load_master(const std::filesystem::path& path, bool create) {
   std::error_code ignored;
   if (create && !std::filesystem::exists(path, ignored)) {
@@ -37,6 +39,21 @@ Result<SymmetricKey> load_master(const std::filesystem::path& path, bool create)
   return key;
 }
 
+Result<void> check_version(Database& db) {
+  const auto version = db.integer("PRAGMA user_version");
+  if (!version) return version.error();
+  const auto application = db.integer("PRAGMA application_id");
+  if (!application) return application.error();
+  if (*application != kKeysApplicationId || *version < kKeysVersion) {
+    return Error{Errc::tampered, "not a database of verbatim's keys", db.path().string(), ""};
+  }
+  if (*version > kKeysVersion) {
+    return Error{Errc::newer_version, "the keys were written by a newer verbatim",
+                 db.path().string(), "use that version"};
+  }
+  return {};
+}
+
 Result<void> migrate(Database& db) {
   const auto version = db.integer("PRAGMA user_version");
   if (!version) return version.error();
@@ -44,21 +61,14 @@ Result<void> migrate(Database& db) {
   if (!application) return application.error();
   if (*version == 0 && *application == 0) {
     // A rollback journal: a reader then leaves no -wal and -shm files behind, and writes are rare.
-    auto made =
-        db.execute("PRAGMA synchronous=FULL; BEGIN IMMEDIATE;" + std::string(kKeysMigration0001) +
-                   "PRAGMA application_id=" + std::to_string(kKeysApplicationId) +
-                   "; PRAGMA user_version=1; COMMIT");
+    auto made = db.execute("PRAGMA synchronous=EXTRA; PRAGMA secure_delete=ON; BEGIN IMMEDIATE;" +
+                           std::string(kKeysMigration0001) + "PRAGMA application_id=" +
+                           std::to_string(kKeysApplicationId) + "; PRAGMA user_version=1; COMMIT");
     if (!made) return made.error();
     return {};
   }
-  if (*application != kKeysApplicationId) {
-    return Error{Errc::tampered, "not a database of verbatim's keys", db.path().string(), ""};
-  }
-  if (*version > kKeysVersion) {
-    return Error{Errc::newer_version, "the keys were written by a newer verbatim",
-                 db.path().string(), "use that version"};
-  }
-  return db.execute("PRAGMA synchronous=FULL");
+  if (auto known = check_version(db); !known) return known;
+  return db.execute("PRAGMA synchronous=EXTRA; PRAGMA secure_delete=ON");
 }
 
 }  // namespace
@@ -95,18 +105,9 @@ Result<std::unique_ptr<Keys>> Keys::open(const std::filesystem::path& data_dir, 
   auto db = Database::open(path, modes[static_cast<int>(mode)]);
   if (!db) return db.error();
   if (mode == Mode::read) {
-    const auto version = db->integer("PRAGMA user_version");
-    if (!version) return version.error();
-    if (*version > kKeysVersion) {
-      return Error{Errc::newer_version, "the keys were written by a newer verbatim", path.string(),
-                   "use that version"};
-    }
+    if (auto known = check_version(*db); !known) return known.error();
   } else if (auto migrated = migrate(*db); !migrated) {
     return migrated.error();
-  }
-  std::error_code ignored;
-  if (mode == Mode::create) {
-    std::filesystem::permissions(path, std::filesystem::perms(0600), ignored);
   }
   std::unique_ptr<Keys> keys(new Keys(std::move(*db)));
   keys->master_ = *master;
@@ -129,6 +130,24 @@ Result<void> Keys::load() {
   fill_random(random);
   id_ = to_hex(random);
   return insert_meta_.run(std::string_view("keys_id"), id_).finish();
+}
+
+Result<void> Keys::check_master() {
+  const std::lock_guard lock(mutex_);
+  std::string name;
+  std::string wrapped;
+  {
+    Rows rows = first_secret_.run();
+    const auto row = rows.next();
+    if (!row) return row.error();
+    if (!*row) return {};
+    name = rows.text(0);
+    wrapped = rows.text(1);
+  }
+  const auto opened = unwrap_key(aead_, master_, as_bytes(wrapped), secret_purpose(name));
+  if (opened) return {};
+  return Error{Errc::tampered, "master.key does not open keys.db", db_.path().string(),
+               "restore the master key that belongs to it"};
 }
 
 Result<SubjectKey> Keys::subject_key(const std::string& subject) {
@@ -171,6 +190,22 @@ Result<SubjectKey> Keys::make_subject_key(const std::string& subject) {
   return made;
 }
 
+Result<std::optional<std::int64_t>> Keys::live_key(const std::string& subject) {
+  const std::lock_guard lock(mutex_);
+  Rows rows = select_subject_.run(subject);
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row) return std::optional<std::int64_t>();
+  return std::optional(rows.integer(0));
+}
+
+Result<void> Keys::forget(std::int64_t id) {
+  const std::lock_guard lock(mutex_);
+  by_id_.erase(id);
+  std::erase_if(by_subject_, [&](const auto& entry) { return entry.second.id == id; });
+  return forget_kek_.run(id).finish();
+}
+
 Result<SymmetricKey> Keys::key(std::int64_t id) {
   const std::lock_guard lock(mutex_);
   const auto cached = by_id_.find(id);
@@ -199,7 +234,7 @@ Result<SymmetricKey> Keys::secret(const std::string& name) {
   const auto cached = secrets_.find(name);
   if (cached != secrets_.end()) return cached->second;
   if (secrets_.size() >= kCachedMax) secrets_.clear();
-  const std::string purpose = "verbatim/secret/v1/" + name;
+  const std::string purpose = secret_purpose(name);
   std::string wrapped;
   {
     Rows rows = select_secret_.run(name);

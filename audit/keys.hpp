@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -39,8 +40,17 @@ class Keys {
   /// Random, made with the database: the log names it in its first leaf.
   [[nodiscard]] const std::string& id() const { return id_; }
 
+  /// `tampered` if master.key is not the one that wrapped what is in keys.db.
+  [[nodiscard]] Result<void> check_master();
+
   /// The key of a subject, made if there is none (and then durable before this returns).
   [[nodiscard]] Result<SubjectKey> subject_key(const std::string& subject);
+  /// The number of the key that a subject has now. Nothing if there is none.
+  [[nodiscard]] Result<std::optional<std::int64_t>> live_key(const std::string& subject);
+  /// Destroys a key: durable, and gone from this object, before this returns. What is recorded of its subject later
+  /// gets a new one. Nothing happens if it is gone already.
+  Result<void> forget(std::int64_t id);
+
   /// A key by number. `erased`, `not_found`, `tampered` (does not open with the master key).
   [[nodiscard]] Result<SymmetricKey> key(std::int64_t id);
   /// A secret by name, made if there is none (and then durable before this returns).
@@ -67,6 +77,8 @@ class Keys {
   Statement select_subject_{
       db_, "SELECT id, wrapped FROM kek WHERE subject = ?1 AND wrapped IS NOT NULL"};
   Statement select_kek_{db_, "SELECT subject, wrapped FROM kek WHERE id = ?1"};
+  Statement forget_kek_{db_, "UPDATE kek SET wrapped = NULL WHERE id = ?1 AND wrapped IS NOT NULL"};
+  Statement first_secret_{db_, "SELECT name, wrapped FROM secret ORDER BY name LIMIT 1"};
   Statement insert_secret_{db_, "INSERT INTO secret (name, wrapped) VALUES (?1, ?2)"};
   Statement select_secret_{db_, "SELECT wrapped FROM secret WHERE name = ?1"};
 };

@@ -101,6 +101,7 @@ Result<PreparedLeaf> prepare_leaf(LeafDraft draft, const Uuid& id, std::int64_t 
   leaf.time_us = time_us;
   leaf.subject = std::move(draft.subject);
   leaf.canonical = draft.canonical;
+  leaf.erases = std::move(draft.erases);
 
   Json json = std::move(draft.fields);
   json["v"] = 1;

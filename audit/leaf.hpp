@@ -32,6 +32,7 @@ struct PreparedLeaf {
   std::string subject;
   std::vector<PackedContent> contents;
   std::optional<CanonicalOutput> canonical;
+  std::vector<std::uint64_t> erases;
 };
 
 /// `invalid_input`: a float or too large an integer among the fields, a member that the log sets itself, a bad field

@@ -1,6 +1,7 @@
 #include "audit/log.hpp"
 
 #include "audit/append_socket.hpp"
+#include "audit/eraser.hpp"
 #include "audit/folder_lock.hpp"
 #include "audit/writer.hpp"
 
@@ -27,6 +28,10 @@ constexpr std::size_t kBatchBytesMax = 4u << 20;
 constexpr std::uint64_t kCopyWalBusy = 16u << 20;
 constexpr std::uint64_t kCopyWalIdle = 2u << 20;
 
+constexpr std::size_t kReasonBytesMax = 1024;
+constexpr int kEmptyWalAttempts = 50;
+constexpr int kEmptyWalWaitMs = 100;  // the writer's thread waits: short
+
 std::string made_up_origin() {
   std::array<std::uint8_t, 8> random;
   fill_random(random);
@@ -49,6 +54,7 @@ class Log::Impl {
   Result<void> open();
   void append(LeafDraft draft, AppendDone done);
   Result<Appended> append_and_wait(LeafDraft draft);
+  Result<ErasureReport> erase(const EraseRequest& request);
   void listen_for(Log& log);
   void stop_listening() { socket_.reset(); }
 
@@ -66,6 +72,8 @@ class Log::Impl {
   Result<std::unique_ptr<FileSigner>> open_signer(bool create);
   Result<void> append_first_leaves(bool created, const std::vector<OpenRequest>& open);
   void run();
+  Result<void> on_writer(const std::function<Result<void>(Eraser&)>& work);
+  Result<void> erase_subject(const EraseRequest& request, ErasureReport& report);
   void prepare_ahead();
   std::vector<QueuedDraft> take_batch(std::unique_lock<std::mutex>& lock);
   void write(std::vector<QueuedDraft> batch);
@@ -84,6 +92,7 @@ class Log::Impl {
   std::deque<QueuedDraft> queue_;
   std::size_t queue_bytes_ = 0;
   std::vector<std::pair<AppendDone, Error>> refused_;  // to be told on the writer's thread
+  std::deque<std::function<void()>> work_;             // to be done there, between two batches
   bool closing_ = false;
   Stats stats_;
 
@@ -147,7 +156,6 @@ Result<void> Log::Impl::open() {
                  "restore the log, or begin one in an empty folder"};
   }
   if (!store) return store.error();
-  std::filesystem::permissions(folder / "log.db", std::filesystem::perms(0600), error);
   auto state = recover((*store)->queries(), key_, (*signer)->last(), keys_->id());
   if (!state) {
     Error refused = state.error();
@@ -158,6 +166,7 @@ Result<void> Log::Impl::open() {
   const bool created = state->tree.size() == 0;
   writer_ = std::make_unique<BatchWriter>(std::move(*store), std::move(*signer), *keys_,
                                           std::move(*state));
+  if (auto done = Eraser(*writer_, *keys_, ids_, clock_).finish_interrupted(); !done) return done;
   stats_.leaves = writer_->size();
 
   // 4. From here on everything goes the usual way.
@@ -273,25 +282,109 @@ void Log::Impl::run() {
   for (;;) {
     std::vector<std::pair<AppendDone, Error>> refused;
     std::vector<QueuedDraft> batch;
+    std::deque<std::function<void()>> work;
     bool idle = false;
     {
       std::unique_lock lock(mutex_);
-      idle = queue_.empty() && refused_.empty();
+      idle = queue_.empty() && refused_.empty() && work_.empty();
       if (!idle || closing_) {
         refused.swap(refused_);
+        work.swap(work_);
         batch = take_batch(lock);
-        if (batch.empty() && refused.empty() && closing_) return;
+        if (batch.empty() && refused.empty() && work.empty() && closing_) return;
       }
     }
     if (idle) {
       copy_wal(true);
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return !queue_.empty() || !refused_.empty() || closing_; });
+      wake_.wait(lock, [this] {
+        return !queue_.empty() || !refused_.empty() || !work_.empty() || closing_;
+      });
       continue;
     }
     for (auto& [done, error] : refused) done(std::move(error));
     if (!batch.empty()) write(std::move(batch));
+    for (const auto& piece : work) piece();
   }
+}
+
+/// Has work done on the writer's thread, and waits for it.
+Result<void> Log::Impl::on_writer(const std::function<Result<void>(Eraser&)>& work) {
+  VERBATIM_CHECK(std::this_thread::get_id() != thread_.get_id());
+  std::promise<Result<void>> promise;
+  auto future = promise.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    work_.emplace_back([&] {
+      if (writer_->stopped()) return promise.set_value(stopped_error());
+      Eraser eraser(*writer_, *keys_, ids_, clock_);
+      Result<void> done = work(eraser);
+      ++erasures_;  // perhaps once too often: somebody reads again what he could have kept
+      if (writer_->stopped()) healthy_ = false;
+      {
+        const std::lock_guard counters(mutex_);
+        stats_.leaves = writer_->size();
+      }
+      promise.set_value(std::move(done));
+    });
+  }
+  wake_.notify_one();
+  return future.get();
+}
+
+Result<ErasureReport> Log::Impl::erase(const EraseRequest& request) {
+  if (request.reason.empty() || request.reason.size() > kReasonBytesMax ||
+      request.actor.size() > kReasonBytesMax) {
+    return Error{Errc::invalid_input, "an erasure has a reason, of at most 1024 bytes", "", ""};
+  }
+  ErasureReport report;
+  Result<void> done;
+  if (request.scope.record) {
+    done = on_writer([&](Eraser& eraser) { return eraser.erase_record(request, report); });
+  } else if (!request.scope.subject.empty()) {
+    done = erase_subject(request, report);
+  } else {
+    done = Error{Errc::invalid_input, "an erasure is of a record or of a subject", "", ""};
+  }
+  if (!done) return done.error();
+  // What was there before is in the WAL until that is emptied, and readers may be in the way for a moment.
+  for (int attempt = 0; attempt < kEmptyWalAttempts && !report.wal_emptied; ++attempt) {
+    done = on_writer([&](Eraser&) -> Result<void> {
+      report.wal_emptied = writer_->store().truncate_wal(kEmptyWalWaitMs);
+      wal_copied_at_ = 0;
+      return {};
+    });
+    if (!done) return done.error();
+  }
+  return report;
+}
+
+/// Piece by piece, so that exchanges go on meanwhile; the key goes with the last piece.
+Result<void> Log::Impl::erase_subject(const EraseRequest& request, ErasureReport& report) {
+  const auto kek = keys_->live_key(request.scope.subject);
+  if (!kek) return kek.error();
+  if (!*kek) {
+    return Error{Errc::not_found, "nothing is recorded under this subject's handle",
+                 request.scope.subject, "request leaves name handles: verbatim log show ID"};
+  }
+  auto reading = Database::open(options_.data_dir / "log.db", Database::Mode::read);
+  if (!reading) return reading.error();
+  Queries queries(*reading);
+  std::uint64_t from = 0;
+  for (bool destroyed = false; !destroyed;) {
+    const auto ids = contents_under_key(queries, **kek, from);
+    if (!ids) return ids.error();
+    const auto done = on_writer([&](Eraser& eraser) -> Result<void> {
+      if (!ids->empty()) return eraser.erase_some(request, *ids, report);
+      const auto all = eraser.destroy_key(request, **kek, from, report);
+      if (!all) return all.error();
+      destroyed = *all;
+      return {};
+    });
+    if (!done) return done;
+    if (!ids->empty()) from = ids->back() + 1;
+  }
+  return {};
 }
 
 std::vector<QueuedDraft> Log::Impl::take_batch(std::unique_lock<std::mutex>& lock) {
@@ -422,6 +515,8 @@ void Log::append(LeafDraft draft, AppendDone done) {
 Result<Appended> Log::append_and_wait(LeafDraft draft) {
   return impl_->append_and_wait(std::move(draft));
 }
+
+Result<ErasureReport> Log::erase(const EraseRequest& request) { return impl_->erase(request); }
 
 bool Log::healthy() const { return impl_->healthy_; }
 std::string Log::origin() const { return impl_->key_.name; }

@@ -49,6 +49,8 @@ struct LeafDraft {
   std::vector<Content> contents;
   std::string subject;  ///< Whose key wraps the contents' key; "" is the log's own.
   std::optional<CanonicalOutput> canonical;
+  /// Ids of contents (leaf index * 16 + place) that go in the same transaction. Set by Log::erase() alone.
+  std::vector<std::uint64_t> erases;
 };
 
 /// Where a leaf came to stand.
@@ -64,12 +66,19 @@ struct Appended {
 /// has stopped and the leaf may or may not be there after the next start.
 using AppendDone = std::function<void(Result<Appended>)>;
 
+struct EraseRequest;
+struct ErasureReport;
+
 /// Anything that can append: the log itself, or a connection to the process that holds it.
 class Appender {
  public:
   virtual ~Appender() = default;
   /// Returns once the leaf is durable. On an error nothing was appended, except `in_doubt`.
   [[nodiscard]] virtual Result<Appended> append_and_wait(LeafDraft draft) = 0;
+  /// Erases contents, keeping every proof (audit/erasure.hpp). What was erased before an error stays erased, each with
+  /// its leaf; asking again goes on. Errors: `unavailable` (a legal hold, an exchange that has not ended),
+  /// `not_found`, and those of append_and_wait().
+  [[nodiscard]] virtual Result<ErasureReport> erase(const EraseRequest& request) = 0;
 };
 
 struct LogOptions {
@@ -100,6 +109,7 @@ class Log final : public Appender {
   void append(LeafDraft draft, AppendDone done);
 
   [[nodiscard]] Result<Appended> append_and_wait(LeafDraft draft) override;
+  [[nodiscard]] Result<ErasureReport> erase(const EraseRequest& request) override;
 
   /// False once a commit has failed: nothing can be appended until the process is started anew (or, after
   /// a refusal that changed nothing, such as a full disk, until a later append succeeds).

@@ -1,5 +1,7 @@
 #include "audit/queries.hpp"
 
+#include "audit/schema_check.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -66,10 +68,19 @@ Result<void> check_log_version(Database& db) {
       return Error{Errc::not_found, "the log is empty", db.path().string(), ""};
     }
   }
-  if (*application != kLogApplicationId) {
+  if (*application != kLogApplicationId || *version < 1) {
     return Error{Errc::tampered, "the database is not a log of verbatim's", db.path().string(), ""};
   }
   if (*version > kLogVersion) {
+    // A number alone would make a log unreadable, and its verification impossible.
+    const auto known = has_known_schema(db);
+    if (!known) return known.error();
+    if (*known) {
+      return Error{Errc::tampered,
+                   "the database says that it has format " + std::to_string(*version) +
+                       ", but its tables are those of format " + std::to_string(kLogVersion),
+                   db.path().string(), ""};
+    }
     return Error{Errc::newer_version,
                  "the log has format " + std::to_string(*version) + ", this verbatim knows " +
                      std::to_string(kLogVersion),
@@ -148,6 +159,26 @@ Result<std::vector<std::uint64_t>> Queries::indices_of(const Uuid& id) {
   });
   if (!read) return read.error();
   return indices;
+}
+
+Result<std::optional<std::uint64_t>> Queries::first_index_of(const Uuid& id) {
+  Rows rows = first_index_of_.run(Bytes(id.bytes));
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row || rows.is_null(0)) return std::optional<std::uint64_t>();
+  return std::optional(rows.size(0));
+}
+
+Result<void> Queries::governance(std::uint64_t from,
+                                 const std::function<bool(std::uint64_t, std::string_view)>& each) {
+  return each_row(governance_.run(from),
+                  [&](const Rows& rows) { return each(rows.size(0), as_text(rows.blob(1))); });
+}
+
+Result<void> Queries::content_ids_of_key(std::int64_t kek, std::uint64_t from,
+                                         const std::function<bool(std::uint64_t)>& each) {
+  return each_row(content_ids_of_key_.run(kek, from),
+                  [&](const Rows& rows) { return each(rows.size(0)); });
 }
 
 Result<void> Queries::leaves_by_time(std::int64_t since_us, std::int64_t until_us,

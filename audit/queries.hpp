@@ -13,7 +13,7 @@
 namespace verbatim::audit {
 
 inline constexpr std::int64_t kLogApplicationId = 0x7662'6c67;  // "vblg"
-inline constexpr std::int64_t kLogVersion = 1;
+inline constexpr std::int64_t kLogVersion = 2;
 
 /// A row of `checkpoint`.
 struct StoredCheckpoint {
@@ -73,6 +73,15 @@ class Queries {
       const std::function<bool(Bytes key, std::uint64_t leaf, std::int64_t expires_us)>& each);
 
   [[nodiscard]] Result<std::vector<std::uint64_t>> indices_of(const Uuid& id);
+  /// The first leaf with this id. Reads the index alone.
+  [[nodiscard]] Result<std::optional<std::uint64_t>> first_index_of(const Uuid& id);
+  /// Leaves that say what was erased or is held, from `from` on, in order.
+  Result<void> governance(
+      std::uint64_t from,
+      const std::function<bool(std::uint64_t index, std::string_view bytes)>& each);
+  /// Contents wrapped by this key that are there, from `from` on. Reads every row's head.
+  Result<void> content_ids_of_key(std::int64_t kek, std::uint64_t from,
+                                  const std::function<bool(std::uint64_t id)>& each);
   /// Leaves by time and index. Only those of `type` unless it is "".
   Result<void> leaves_by_time(std::int64_t since_us, std::int64_t until_us, std::string_view type,
                               bool newest_first, const std::function<bool(const LeafRow&)>& each);
@@ -99,6 +108,12 @@ class Queries {
       SELECT id, kek, codec, dek, sealed FROM content WHERE id >= ?1 AND id < ?2 ORDER BY id)"};
   Statement canonical_outputs_{db_, "SELECT key, leaf, expires_us FROM canonical_output"};
   Statement indices_of_{db_, "SELECT idx FROM leaf WHERE id = ?1 ORDER BY idx LIMIT 1000"};
+  Statement first_index_of_{db_, "SELECT min(idx) FROM leaf WHERE id = ?1"};
+  Statement governance_{db_, R"(
+      SELECT idx, bytes FROM leaf
+      WHERE type IN ('erasure', 'legal_hold', 'legal_hold_released') AND idx >= ?1 ORDER BY idx)"};
+  Statement content_ids_of_key_{db_, R"(
+      SELECT id FROM content WHERE id >= ?2 AND kek = ?1 AND sealed IS NOT NULL ORDER BY id)"};
   Statement oldest_first_{db_, R"(
       SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
       WHERE time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR type = ?3)

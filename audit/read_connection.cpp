@@ -12,7 +12,10 @@ ReadConnection::State ReadConnection::look() const {
   // By name only: opening and closing the file here would drop SQLite's locks on it.
   State state;
   struct stat info {};
-  state.wal = ::stat((path_.string() + "-wal").c_str(), &info) == 0 && info.st_size > 0;
+  // A writer keeps both files, also while the WAL is empty; without one, only a WAL that a crash left matters.
+  struct stat shared {};
+  state.wal = ::stat((path_.string() + "-wal").c_str(), &info) == 0 &&
+              (info.st_size > 0 || ::stat((path_.string() + "-shm").c_str(), &shared) == 0);
   info = {};
   if (::stat(path_.c_str(), &info) == 0) {
     state.inode = info.st_ino;

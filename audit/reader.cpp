@@ -140,7 +140,13 @@ Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t i
   Result<OpenedContent> result = Error{Errc::tampered, "the content is missing", where, ""};
   auto read = queries.contents(id, id + 1, [&](const ContentRow& row) {
     result = [&]() -> Result<OpenedContent> {
-      if (row.erased) return Error{Errc::erased, "the content was erased", where, ""};
+      if (row.erased) {
+        const auto by = erased_by(queries, index, field);
+        return Error{Errc::erased,
+                     "the content was erased" +
+                         (by ? ", as leaf " + std::to_string(*by) + " says" : std::string()),
+                     where, ""};
+      }
       const auto kek = keys->key(row.kek);
       if (!kek) return kek.error();
       const auto dek = unwrap_key(aead, *kek, row.dek, dek_purpose(index));
@@ -169,6 +175,8 @@ Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t ind
   auto hashes = make_inclusion_proof(queries.nodes(), index, head->size);
   if (!hashes) return hashes.error();
   proof.hashes = std::move(*hashes);
+  // Authenticated by nothing but the proof itself, which leads from this leaf's hash: a receipt needs no other file.
+  proof.extra = *bytes;
   // Never hand out what would not verify.
   const auto verified = verify_tlog_proof(proof, as_bytes(*bytes), key);
   if (!verified) return verified.error();
@@ -250,6 +258,10 @@ Result<OpenedContent> LogReader::content(std::uint64_t index, std::string_view f
     impl_->keys = std::move(*keys);
   }
   return impl_->connection->read([&](Queries& q) { return impl_->content(q, index, field); });
+}
+
+Result<std::vector<Hold>> LogReader::holds() {
+  return impl_->connection->read([](Queries& q) { return active_holds(q); });
 }
 
 Result<std::vector<Digest>> LogReader::inclusion_proof(std::uint64_t index,

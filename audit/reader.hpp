@@ -1,6 +1,7 @@
 #pragma once
 // The reading end of the log: any number, in any process, while it is written or not. Changes nothing.
 
+#include "audit/erasure.hpp"
 #include "audit/log.hpp"
 #include "audit/tiles.hpp"
 
@@ -66,6 +67,8 @@ class LogReader {
   [[nodiscard]] Result<std::vector<RecordSummary>> list(const RecordFilter& filter);
   /// Decrypts, decompresses and checks against the commitment. `not_found`, `erased`, `tampered`.
   [[nodiscard]] Result<OpenedContent> content(std::uint64_t index, std::string_view field);
+  /// Legal holds in force, oldest first.
+  [[nodiscard]] Result<std::vector<Hold>> holds();
   /// RFC 6962 inclusion proof of a leaf in the tree of `tree_size` leaves.
   [[nodiscard]] Result<std::vector<Digest>> inclusion_proof(std::uint64_t index,
                                                             std::uint64_t tree_size);
@@ -73,7 +76,7 @@ class LogReader {
   [[nodiscard]] Result<std::string> tile(const TileName& name);
   /// The bytes of an entry bundle of `width` leaves. `not_found` beyond the tree.
   [[nodiscard]] Result<std::string> entries(std::uint64_t index, std::uint64_t width);
-  /// A c2sp tlog-proof: leaf, proof and newest checkpoint in one text.
+  /// A c2sp tlog-proof: leaf (in the `extra` line), proof and newest checkpoint in one text.
   [[nodiscard]] Result<std::string> receipt(std::uint64_t index);
 
  private:

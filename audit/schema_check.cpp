@@ -1,6 +1,9 @@
 #include "audit/schema_check.hpp"
 
+#include "audit/queries.hpp"
+
 #include <kLogMigration0001.hpp>
+#include <kLogMigration0002.hpp>
 
 #include <map>
 
@@ -22,17 +25,31 @@ Result<Schema> schema_of(Database& db) {
   }
 }
 
-Result<Schema> expected_schema() {
+/// The tables of a format; those of the newest for a number that this version does not know.
+Result<Schema> expected_schema(std::int64_t version) {
   auto db = Database::open(":memory:", Database::Mode::create);
   if (!db) return db.error();
   if (auto made = db->execute(kLogMigration0001); !made) return made.error();
+  if (version != 1) {
+    if (auto made = db->execute(kLogMigration0002); !made) return made.error();
+  }
   return schema_of(*db);
 }
 
 }  // namespace
 
+Result<bool> has_known_schema(Database& db) {
+  const auto expected = expected_schema(kLogVersion);
+  if (!expected) return expected.error();
+  const auto found = schema_of(db);
+  if (!found) return found.error();
+  return *found == *expected;
+}
+
 Result<void> check_schema(Database& db, Findings& findings) {
-  const auto expected = expected_schema();
+  const auto version = db.integer("PRAGMA user_version");
+  if (!version) return version.error();
+  const auto expected = expected_schema(*version);
   if (!expected) return expected.error();
   auto found = schema_of(db);
   if (!found) {

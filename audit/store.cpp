@@ -1,7 +1,9 @@
 #include "audit/store.hpp"
 
 #include <kLogMigration0001.hpp>
+#include <kLogMigration0002.hpp>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <utility>
@@ -17,6 +19,7 @@ int only_append(void*, int action, const char* table, const char*, const char*, 
   const std::string_view name = table != nullptr ? table : "";
   switch (action) {
     case SQLITE_DELETE:
+      return name == "canonical_output" ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_DROP_INDEX:
     case SQLITE_DROP_TABLE:
     case SQLITE_DROP_TRIGGER:
@@ -35,16 +38,26 @@ int remember_wal_pages(void* bytes, sqlite3*, const char*, int pages) {
   return SQLITE_OK;
 }
 
-/// Makes the tables in a new file. The application id comes with them: a crash leaves an empty file or a log.
+/// Makes the tables in a new file, or brings an older log's up to date, in one transaction. The application id comes
+/// with them: a crash leaves an empty file, the older log, or the newer one.
 Result<void> migrate(Database& db, bool create) {
   const auto application = db.integer("PRAGMA application_id");
   if (!application) return application.error();
   const auto tables = db.integer("SELECT count(*) FROM sqlite_schema");
   if (!tables) return tables.error();
   const bool empty = *application == 0 && *tables == 0;
-  if (!create || !empty) return check_log_version(db);
-  return db.execute("BEGIN IMMEDIATE;" + std::string(kLogMigration0001) +
-                    "PRAGMA application_id=" + std::to_string(kLogApplicationId) +
+  std::int64_t version = 0;
+  if (!create || !empty) {
+    if (auto known = check_log_version(db); !known) return known;
+    const auto stored = db.integer("PRAGMA user_version");
+    if (!stored) return stored.error();
+    version = *stored;
+  }
+  if (version == kLogVersion) return {};
+  std::string script = "BEGIN IMMEDIATE;";
+  if (version < 1) script += kLogMigration0001;
+  script += kLogMigration0002;
+  return db.execute(script + "PRAGMA application_id=" + std::to_string(kLogApplicationId) +
                     "; PRAGMA user_version=" + std::to_string(kLogVersion) + "; COMMIT");
 }
 
@@ -59,6 +72,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& path, Du
   auto set = db->execute("PRAGMA page_size=" + std::to_string(kPageBytes) +
                          "; PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0"
                          "; PRAGMA journal_size_limit=67108864; PRAGMA recursive_triggers=ON"
+                         "; PRAGMA secure_delete=ON"
                          "; PRAGMA cache_size=-32768; PRAGMA synchronous=" +
                          std::string(sync));
   if (!set) return set.error();
@@ -67,12 +81,30 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& path, Du
   return std::unique_ptr<Store>(new Store(std::move(*db)));
 }
 
-Store::Store(Database db) : db_(std::move(db)) {
+Store::Store(Database db)
+    : db_(std::move(db)), places_{place_of(db_.path()), place_of(db_.path().string() + "-wal")} {
   sqlite3_set_authorizer(db_.get(), only_append, nullptr);
   sqlite3_wal_hook(db_.get(), remember_wal_pages, &wal_bytes_);
 }
 
 Store::~Store() = default;
+
+Store::Place Store::place_of(std::filesystem::path path) {
+  // By name: opening and closing the file here would drop SQLite's locks on it.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {std::move(path), 0, 0};
+  return {std::move(path), info.st_dev, info.st_ino};
+}
+
+Result<void> Store::check_in_place() const {
+  for (const Place& place : places_) {
+    const Place now = place_of(place.path);
+    if (now.device == place.device && now.inode == place.inode) continue;
+    return Error{Errc::storage_failed, "somebody moved, replaced or deleted a file of the log",
+                 place.path.string(), "put it back and restart; until then nothing is recorded"};
+  }
+  return {};
+}
 
 Result<void> Store::insert_leaf(std::uint64_t index, const PreparedLeaf& leaf,
                                 std::string_view hashes) {
@@ -94,6 +126,11 @@ Result<void> Store::insert_content(std::uint64_t id, std::int64_t kek, int codec
   return insert_content_.run(id, kek, codec, as_bytes(dek), as_bytes(sealed)).finish();
 }
 
+Result<void> Store::erase_content(std::uint64_t id) {
+  if (auto erased = erase_content_.run(id).finish(); !erased) return erased;
+  return forget_canonical_.run(id / kContentsMax).finish();
+}
+
 Result<void> Store::put_canonical(const CanonicalOutput& output, std::uint64_t leaf,
                                   std::int64_t now_us) {
   return put_canonical_.run(output.key.view(), leaf, output.expires_us, now_us).finish();
@@ -108,9 +145,14 @@ Result<void> Store::checkpoint_wal() {
   return db_.failure("cannot copy the write-ahead log into the database");
 }
 
-void Store::truncate_wal() {
-  sqlite3_busy_timeout(db_.get(), 0);
-  sqlite3_wal_checkpoint_v2(db_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+bool Store::truncate_wal(int wait_ms) {
+  sqlite3_busy_timeout(db_.get(), wait_ms);
+  const int code =
+      sqlite3_wal_checkpoint_v2(db_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  sqlite3_busy_timeout(db_.get(), kBusyMs);
+  if (code != SQLITE_OK) return false;
+  wal_bytes_ = 0;
+  return true;
 }
 
 }  // namespace verbatim::audit

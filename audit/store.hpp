@@ -8,6 +8,8 @@
 #include "audit/leaf.hpp"
 #include "audit/queries.hpp"
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -31,22 +33,37 @@ class Store {
   Result<void> insert_checkpoint(const StoredCheckpoint& checkpoint);
   Result<void> insert_content(std::uint64_t id, std::int64_t kek, int codec, std::string_view dek,
                               std::string_view sealed);
+  /// Sets a content's BLOBs to NULL, and takes its record out of the cache.
+  Result<void> erase_content(std::uint64_t id);
   /// The first record for a key stays until it expires.
   Result<void> put_canonical(const CanonicalOutput& output, std::uint64_t leaf,
                              std::int64_t now_us);
+
+  /// `storage_failed` once log.db or its WAL is no longer the file that this object writes to: moved, replaced or
+  /// deleted. What is written from then on would be lost with the process.
+  [[nodiscard]] Result<void> check_in_place() const;
 
   [[nodiscard]] Queries& queries() { return queries_; }
   [[nodiscard]] std::uint64_t wal_bytes() const { return wal_bytes_; }
   /// Copies the WAL into the database as far as readers allow, without waiting for them. On an error the
   /// database's pages may be lost though later syncs succeed: do not write any more.
   Result<void> checkpoint_wal();
-  /// Copies all of it and empties the WAL, if no reader is in the way.
-  void truncate_wal();
+  /// Copies all of it and empties the WAL. False if a reader was in the way for `wait_ms`.
+  bool truncate_wal(int wait_ms = 0);
 
  private:
   explicit Store(Database db);
 
+  /// Which file a name leads to.
+  struct Place {
+    std::filesystem::path path;
+    dev_t device = 0;
+    ino_t inode = 0;
+  };
+  static Place place_of(std::filesystem::path path);
+
   Database db_;
+  Place places_[2];  // of log.db and of its WAL
   std::uint64_t wal_bytes_ = 0;
   Queries queries_{db_};
   // OR FAIL, here and in the triggers: a refusal rolls the whole transaction back anyway, and the default would have
@@ -58,6 +75,8 @@ class Store {
       db_, "INSERT OR FAIL INTO checkpoint (size, root, open_from, note) VALUES (?1, ?2, ?3, ?4)"};
   Statement insert_content_{
       db_, "INSERT OR FAIL INTO content (id, kek, codec, dek, sealed) VALUES (?1, ?2, ?3, ?4, ?5)"};
+  Statement erase_content_{db_, "UPDATE content SET dek = NULL, sealed = NULL WHERE id = ?1"};
+  Statement forget_canonical_{db_, "DELETE FROM canonical_output WHERE leaf = ?1"};
   Statement put_canonical_{db_, R"(
       INSERT INTO canonical_output (key, leaf, expires_us) VALUES (?1, ?2, ?3)
       ON CONFLICT (key) DO UPDATE SET leaf = ?2, expires_us = ?3

@@ -42,13 +42,30 @@ struct VerifyReport {
   bool key_was_given = false;
   std::uint64_t checked_leaves = 0;
   std::uint64_t checked_contents = 0;
-  std::uint64_t erased = 0;
-  std::vector<Problem> problems;  ///< At most 1,000; the verdict counts all.
+  std::uint64_t erased = 0;  ///< contents that are gone; of a bundle: that its leaves say are gone
+  std::string contents_unchecked;  ///< why contents could not be opened; "" if they were
+  std::vector<Problem> problems;   ///< At most 1,000; the verdict counts all.
 };
 
 /// Verifies the log in a data folder (live or not), or a bundle (folder or zip). An error means that nothing
 /// could be said: `not_found`, `newer_version`, `invalid_input`, `storage_failed`. A bad log is a report.
 [[nodiscard]] Result<VerifyReport> verify(const std::filesystem::path& path,
                                           const VerifyOptions& options);
+
+struct ReceiptReport {
+  Verdict verdict = Verdict::valid;
+  std::string origin;
+  std::uint64_t size = 0;  ///< of the tree that the receipt's checkpoint is of
+  Digest root;
+  std::uint64_t index = 0;  ///< of the leaf
+  std::string leaf;         ///< its bytes: canonical JSON
+  std::vector<Problem> problems;
+};
+
+/// Verifies what `verbatim receipt` wrote: a C2SP tlog-proof with the leaf in its `extra` line, or the JSON object of
+/// `receipt --json`. Reads no log. `options.vkey` must be given; `checkpoint` and `policy` may be.
+/// `invalid_input`: not a receipt, one without its leaf, or no key.
+[[nodiscard]] Result<ReceiptReport> verify_receipt(std::string_view receipt,
+                                                   const VerifyOptions& options);
 
 }  // namespace verbatim::audit

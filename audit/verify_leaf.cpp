@@ -15,35 +15,54 @@ bool is_canonical(const Json& json, std::string_view bytes) {
 
 }  // namespace
 
-std::optional<LeafCheck::Read> LeafCheck::add(std::uint64_t index, std::string_view bytes,
-                                              Findings& findings) {
+std::optional<ReadLeaf> read_leaf(std::uint64_t index, std::string_view bytes, Findings& findings) {
   const std::string name = "leaf " + std::to_string(index);
   auto json = parse_json(bytes);
   if (!json || !is_canonical(*json, bytes)) {
     findings.tampered("leaf_format", name + " is not canonical JSON", index);
-    incomplete_ = true;
     return std::nullopt;
   }
   auto head = read_leaf_head(*json);
   if (!head) {
     findings.tampered("leaf_format", name + ": " + head.error().what, index);
+    return std::nullopt;
+  }
+  return ReadLeaf{std::move(*json), std::move(*head)};
+}
+
+std::optional<ReadLeaf> LeafCheck::add(std::uint64_t index, std::string_view bytes,
+                                       Findings& findings) {
+  auto leaf = read_leaf(index, bytes, findings);
+  if (!leaf) {
     incomplete_ = true;
     return std::nullopt;
   }
-  if (head->type == "erasure") erasure_seen_ = true;
-  if (head->type == "request") open_.emplace(index, head->id);
-  if (head->type == "response") {
-    const auto request = json->find("request");
-    const bool named = request != json->end() && request->is_number_unsigned();
+  const LeafHead& head = leaf->head;
+  if (head.type == "request") open_.emplace(index, head.id);
+  if (head.type == "response") {
+    const auto request = leaf->json.find("request");
+    const bool named = request != leaf->json.end() && request->is_number_unsigned();
     const auto open = named ? open_.find(request->get<std::uint64_t>()) : open_.end();
-    if (open == open_.end() || open->second != head->id) {
-      findings.tampered("exchange", name + " does not answer an open request of its record", index);
+    if (open == open_.end() || open->second != head.id) {
+      findings.tampered(
+          "exchange",
+          "leaf " + std::to_string(index) + " does not answer an open request of its record",
+          index);
       incomplete_ = true;
     } else {
       open_.erase(open);
     }
   }
-  return Read{std::move(*json), std::move(*head)};
+  return leaf;
+}
+
+void check_shared_id(std::uint64_t first, std::uint64_t index, const LeafHead& head,
+                     Findings& findings) {
+  if (head.type == "response") return;  // its request has it too: LeafCheck sees to that
+  findings.tampered(
+      "record_id",
+      "leaf " + std::to_string(index) + " has the record id of leaf " + std::to_string(first),
+      index);
 }
 
 }  // namespace verbatim::audit

@@ -7,6 +7,7 @@
 #include "audit/read_connection.hpp"
 #include "audit/schema_check.hpp"
 #include "audit/signer.hpp"
+#include "audit/verify_erasure.hpp"
 #include "audit/verify_leaf.hpp"
 
 #include <algorithm>
@@ -25,8 +26,11 @@ struct Progress {
   NodeCheck nodes;
   LeafCheck leaves;
   HeadCheck heads;
+  ErasureCheck erasures;
   Findings findings;
   std::uint64_t checked_leaves = 0, checked_contents = 0, erased = 0;
+  std::uint64_t foreign_checkpoints = 0;  // signed by another key than the log's
+  std::uint64_t first_foreign = 0;        // size of the first
 };
 
 class LogVerifier {
@@ -46,12 +50,14 @@ class LogVerifier {
   Result<void> check_chunk(Queries& queries, Progress& p, std::uint64_t from, std::uint64_t to);
   void check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row);
   void check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root);
-  void check_columns(Progress& p, const LeafRow& row, const LeafCheck::Read& leaf);
+  void check_id(Queries& queries, Progress& p, std::uint64_t index, const LeafHead& head);
+  void check_columns(Progress& p, const LeafRow& row, const ReadLeaf& leaf);
   Result<void> check_contents(Queries& queries, Progress& p, std::uint64_t index,
                               const LeafHead& head);
   void check_content(Progress& p, std::uint64_t index, const ContentReference& reference,
                      const ContentRow& row);
   Result<void> check_canonical_outputs();
+  Result<void> finish_erasures();
   VerifyReport report(bool readable);
 
   std::filesystem::path folder_;
@@ -59,6 +65,7 @@ class LogVerifier {
   HighWater mark_;
   std::unique_ptr<ReadConnection> connection_;
   std::unique_ptr<Keys> keys_;
+  std::string contents_unchecked_;
   Aead aead_;
 
   Json first_leaf_;
@@ -118,7 +125,16 @@ Result<VerifyReport> LogVerifier::run() {
   }
 
   // 4. What only the whole tells.
+  if (progress_.foreign_checkpoints > 0) {
+    progress_.findings.tampered(
+        "checkpoint_key",
+        std::to_string(progress_.foreign_checkpoints) +
+            " checkpoints are not signed by the log's key, the first of size " +
+            std::to_string(progress_.first_foreign),
+        progress_.first_foreign);
+  }
   if (auto done = check_canonical_outputs(); !done) return done.error();
+  if (auto done = finish_erasures(); !done) return done.error();
   const NodeCheck& nodes = progress_.nodes;
   const bool matches =
       newest_ && newest_->size == nodes.size() && nodes.complete() && newest_->root == nodes.root();
@@ -176,10 +192,12 @@ Result<void> LogVerifier::choose_key() {
   if (!options_.vkey.empty()) {
     auto given = parse_vkey(options_.vkey);
     if (!given) return given.error();
+    // What follows is checked under the log's own key: with another, all of it would be one fault said many times.
     if (key_ && *key_ != *given) {
-      findings.tampered("key", "the log names another key than the one given: " + key_->str(), 0);
+      findings.tampered("key",
+                        "the log is signed by another key than the one given: " + key_->str());
     }
-    key_ = std::move(*given);
+    if (!key_) key_ = std::move(*given);
   }
   const std::uint64_t size = newest_ ? newest_->size : 0;
   if (!newest_) findings.add(Verdict::truncated, "checkpoint_missing", "there is no checkpoint");
@@ -210,14 +228,26 @@ void LogVerifier::check_keys_database() {
   if (!options_.contents) return;
   auto keys = Keys::open(folder_, Keys::Mode::read);
   if (!keys) {
+    contents_unchecked_ = keys.error().message();
+    // Who was given the log without its keys has a whole log all the same; and a crash may have left keys.db with a
+    // transaction that only a writer can take back.
+    const Errc code = keys.error().code;
+    if (code == Errc::not_found || code == Errc::storage_failed) return;
     progress_.findings.tampered("keys",
-                                "the contents' keys cannot be read: " + keys.error().message());
+                                "the contents' keys cannot be read: " + contents_unchecked_);
+    return;
+  }
+  if (first_leaf_.is_object() && (*keys)->id() != text_at(first_leaf_, "keys_id")) {
+    contents_unchecked_ = "keys.db belongs to another log";
+    progress_.findings.tampered("keys_id", contents_unchecked_);
+    return;
+  }
+  if (auto master = (*keys)->check_master(); !master) {
+    contents_unchecked_ = master.error().message();
+    progress_.findings.tampered("master_key", master.error().what);
     return;
   }
   keys_ = std::move(*keys);
-  if (first_leaf_.is_object() && keys_->id() != text_at(first_leaf_, "keys_id")) {
-    progress_.findings.tampered("keys_id", "keys.db belongs to another log");
-  }
 }
 
 Result<void> LogVerifier::check_mark() {
@@ -301,12 +331,16 @@ void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
   const auto leaf = p.leaves.add(index, as_text(row->bytes), p.findings);
   if (!leaf) return;
   check_columns(p, *row, *leaf);
+  check_id(queries, p, index, leaf->head);
+  if (leaf->head.type == "erasure" && options_.contents) {
+    p.erasures.named(index, leaf->json, p.findings);
+  }
   if (auto done = check_contents(queries, p, index, leaf->head); !done) {
     p.findings.tampered("database", done.error().what, index);
   }
 }
 
-void LogVerifier::check_columns(Progress& p, const LeafRow& row, const LeafCheck::Read& leaf) {
+void LogVerifier::check_columns(Progress& p, const LeafRow& row, const ReadLeaf& leaf) {
   const bool agree = std::equal(row.id.begin(), row.id.end(), leaf.head.id.bytes.begin(),
                                 leaf.head.id.bytes.end()) &&
                      row.type == leaf.head.type && row.time_us == leaf.head.time_us &&
@@ -319,14 +353,26 @@ void LogVerifier::check_columns(Progress& p, const LeafRow& row, const LeafCheck
   }
 }
 
+void LogVerifier::check_id(Queries& queries, Progress& p, std::uint64_t index,
+                           const LeafHead& head) {
+  const auto first = queries.first_index_of(head.id);
+  if (!first) {
+    p.findings.tampered("database", first.error().what, index);
+  } else if (*first && **first < index) {
+    check_shared_id(**first, index, head, p.findings);
+  }
+}
+
 void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root) {
   const std::string name = "the checkpoint of size " + std::to_string(row.size);
   if (!key_) return;
   const auto opened = open_checkpoint(row.note, *key_);
   if (!opened) {
-    const bool other_key = opened.error().code == Errc::not_found;
-    p.findings.tampered(other_key ? "checkpoint_key" : "checkpoint_signature",
-                        name + ": " + opened.error().what, row.size);
+    if (opened.error().code == Errc::not_found) {
+      if (p.foreign_checkpoints++ == 0) p.first_foreign = row.size;
+    } else {
+      p.findings.tampered("checkpoint_signature", name + ": " + opened.error().what, row.size);
+    }
     return;
   }
   const bool columns = opened->size == row.size && as_text(root) == as_text(opened->root.view()) &&
@@ -345,7 +391,7 @@ void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Byt
 
 Result<void> LogVerifier::check_contents(Queries& queries, Progress& p, std::uint64_t index,
                                          const LeafHead& head) {
-  if (!options_.contents || !keys_) return {};
+  if (!options_.contents) return {};
   const std::uint64_t first = index * kContentsMax;
   std::uint64_t seen = 0;
   auto read = queries.contents(first, first + kContentsMax, [&](const ContentRow& row) {
@@ -375,11 +421,14 @@ void LogVerifier::check_content(Progress& p, std::uint64_t index, const ContentR
   const std::string name = "leaf " + std::to_string(index) + ", " + reference.field;
   if (row.erased) {
     ++p.erased;
+    p.erasures.gone(index, reference.field);
     return;
   }
+  if (!keys_) return;  // said once, in the report
   const auto kek = keys_->key(row.kek);
   if (!kek && kek.error().code == Errc::erased) {
     ++p.erased;
+    p.erasures.gone(index, reference.field);
     return;
   }
   if (!kek) {
@@ -433,13 +482,21 @@ Result<void> LogVerifier::check_canonical_outputs() {
   });
 }
 
+/// Contents go by an erasure, and an erasure has its leaf. Gone without one, somebody took them away.
+Result<void> LogVerifier::finish_erasures() {
+  auto read = connection_->read([&](Queries& queries) {
+    return queries.governance(rows_, [&](std::uint64_t, std::string_view bytes) {
+      const auto json = parse_json(bytes);
+      if (json && text_at(*json, "type") == "erasure") progress_.erasures.named_meanwhile(*json);
+      return true;
+    });
+  });
+  if (!read && read.error().code != Errc::tampered) return read;
+  progress_.erasures.finish(progress_.findings);
+  return {};
+}
+
 VerifyReport LogVerifier::report(bool readable) {
-  // Contents go by an erasure, and an erasure has its leaf. Gone without one, somebody took them away.
-  if (progress_.erased > 0 && !progress_.leaves.erasure_seen()) {
-    progress_.findings.tampered("erased_without_leaf",
-                                std::to_string(progress_.erased) +
-                                    " contents are gone, and no leaf says that they were erased");
-  }
   VerifyReport report;
   report.verdict = progress_.findings.verdict();
   report.problems = progress_.findings.take_problems();
@@ -447,6 +504,7 @@ VerifyReport LogVerifier::report(bool readable) {
   report.checked_leaves = progress_.checked_leaves;
   report.checked_contents = progress_.checked_contents;
   report.erased = progress_.erased;
+  report.contents_unchecked = contents_unchecked_;
   if (!readable) return report;
   report.size = progress_.nodes.size();
   report.root = progress_.nodes.root();

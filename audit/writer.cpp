@@ -72,6 +72,10 @@ Result<void> BatchWriter::commit(std::span<const PreparedLeaf> leaves, std::int6
       done = signed_note.error();
     }
   }
+  if (done) {
+    done = store_->check_in_place();
+    if (!done) stopped_ = true;
+  }
   // A crash from here on: the batch is there after recovery, or not; nobody was told either way.
   if (done) done = transaction->commit();
   if (!done) {
@@ -119,6 +123,9 @@ Result<void> BatchWriter::insert(CompactRange& tree, const PreparedLeaf& leaf,
   tree.append(leaf.hash, [&](const Digest& hash) { hashes += as_text(hash.view()); });
   if (auto inserted = store_->insert_leaf(index, leaf, hashes); !inserted) return inserted;
   if (auto contents = insert_contents(index, leaf); !contents) return contents;
+  for (const std::uint64_t content : leaf.erases) {
+    if (auto erased = store_->erase_content(content); !erased) return erased;
+  }
   if (!leaf.canonical) return {};
   return store_->put_canonical(*leaf.canonical, index, now_us);
 }

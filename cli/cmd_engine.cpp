@@ -449,7 +449,7 @@ void add_generation_options(CLI::App& command, GenerateFlags& flags) {
                      "JSON file of chat messages, rendered by the model's template");
   command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
   command.add_option("--temperature", flags.temperature, "0 is greedy")->capture_default_str();
-  command.add_option("--seed", flags.seed, "u64; 0 unless given");
+  command.add_option("--seed", flags.seed, "u64; 0 unless given")->check(whole_number(0, kSeedMax));
   command.add_option("--top-k", flags.top_k, "0: off");
   command.add_option("--top-p", flags.top_p, "1: off");
   command.add_option("--min-p", flags.min_p, "0: off");
@@ -470,8 +470,10 @@ void add_engine(CLI::App& app, Context& context) {
   generate->add_option("--max-tokens", flags->max_tokens, "at most so many")->capture_default_str();
   generate->add_option("--stop", flags->stop, "stop sequences");
   generate->add_flag("--ignore-eos", flags->ignore_eos, "go on after the end of sequence");
-  generate->add_option("--neighbours", flags->neighbours,
-                       "so many other random requests in the same batches");
+  generate
+      ->add_option("--neighbours", flags->neighbours,
+                   "so many other random requests in the same batches")
+      ->check(whole_number(0, 4096));
   add_common(*generate, context,
              "verbatim engine generate --prompt \"The log\" --max-tokens 32 --json");
   generate->callback([&context, flags] { context.exit_code = run_generate(context, *flags); });
@@ -522,7 +524,9 @@ void add_engine(CLI::App& app, Context& context) {
       engine->add_subcommand("selfcheck", "batch invariance, decode == prefill, backends agree");
   // It tries every backend, thread count and chunk itself.
   add_model_option(*selfcheck, check_flags->model);
-  selfcheck->add_option("--seconds", *seconds, "time to spend")->capture_default_str();
+  selfcheck->add_option("--seconds", *seconds, "time to spend")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
   add_common(*selfcheck, context, "verbatim engine selfcheck --seconds 30");
   selfcheck->callback([&context, check_flags, seconds] {
     context.exit_code = run_selfcheck(context, check_flags->model, *seconds);

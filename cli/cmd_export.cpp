@@ -122,8 +122,9 @@ void add_export(CLI::App& app, Context& context) {
   command->add_option("--since", flags->since, "RFC 3339 time or date");
   command->add_option("--until", flags->until, "RFC 3339 time or date");
   command->add_option("--model", flags->model, "requested model");
-  command->add_option("--status", flags->status, "complete, cache_hit, ...");
-  command->add_option("--limit", flags->limit, "at most so many records");
+  command->add_option("--status", flags->status, "complete, cache_hit, ...")
+      ->check(exchange_status());
+  command->add_option("--limit", flags->limit, "at most so many records")->check(whole_number());
   command->add_option("--contents", flags->contents, "all, none or selected")
       ->capture_default_str();
   command->add_option("--disclose", flags->fields,

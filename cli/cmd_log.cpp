@@ -103,12 +103,6 @@ Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader,
   return leaves;
 }
 
-/// Who reads, for the `access` leaf.
-std::string actor() {
-  const char* user = std::getenv("USER");
-  return "uid " + std::to_string(::getuid()) + (user != nullptr ? std::string(" ") + user : "");
-}
-
 /// Reading contents is itself recorded, before they are shown.
 Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf,
                            const Json& fields) {
@@ -117,8 +111,7 @@ Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf
   if (!appender) return appender.error();
   audit::LeafDraft draft;
   draft.type = "access";
-  draft.fields = {
-      {"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor().substr(0, 128)}};
+  draft.fields = {{"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor()}};
   const auto appended = (*appender)->append_and_wait(std::move(draft));
   if (!appended) return appended.error();
   return {};
@@ -253,8 +246,10 @@ void add_log(CLI::App& app, Context& context) {
   list->add_option("--since", flags->since, "RFC 3339 time or date");
   list->add_option("--until", flags->until, "RFC 3339 time or date");
   list->add_option("--model", flags->model, "requested model");
-  list->add_option("--status", flags->status, "complete, cache_hit, client_disconnect, ...");
-  list->add_option("--limit", flags->limit, "at most so many; the newest are kept");
+  list->add_option("--status", flags->status, "complete, cache_hit, client_disconnect, ...")
+      ->check(exchange_status());
+  list->add_option("--limit", flags->limit, "at most so many; the newest are kept")
+      ->check(whole_number());
   list->add_flag("--all-types", flags->all_types, "leaves of every type, not exchanges alone");
   add_common(*list, context, "verbatim log list --since 2026-11-01 --status complete --json");
   list->callback([&context, flags] { context.exit_code = run_list(context, *flags); });
@@ -290,7 +285,8 @@ void add_log(CLI::App& app, Context& context) {
       app.add_subcommand("receipt", "a record's tlog-proof, which verifies without the log");
   receipt->add_option("ID", *receipt_id, "record id or leaf index")->required();
   add_common(*receipt, context,
-             "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof");
+             "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof\n"
+             "  verbatim verify --receipt r.tlog-proof --key \"$(cat log.vkey)\"");
   receipt->callback(
       [&context, receipt_id] { context.exit_code = run_receipt(context, *receipt_id); });
 }

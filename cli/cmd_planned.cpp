@@ -13,11 +13,7 @@ struct Planned {
 
 constexpr std::array kPlanned = {
     Planned{"witness", "cosign checkpoints of other logs, or ask witnesses for cosignatures"},
-    Planned{"erase", "erase contents of a record or a subject, keeping every proof"},
-    Planned{"hold", "legal holds that block erasure"},
     Planned{"prune", "drop a prefix of the log by the retention policy"},
-    Planned{"backup", "an online backup of the log"},
-    Planned{"probe", "repeat one request at an endpoint and count distinct answers"},
 };
 
 }  // namespace

@@ -178,8 +178,10 @@ void add_replay(CLI::App& app, Context& context) {
   command->add_option("--since", flags->selection.since, "RFC 3339 time or date");
   command->add_option("--until", flags->selection.until, "RFC 3339 time or date");
   command->add_option("--model", flags->selection.model, "records that asked for this model");
-  command->add_option("--sample", flags->selection.sample,
-                      "so many of the selected, drawn by a hash of checkpoint and id");
+  command
+      ->add_option("--sample", flags->selection.sample,
+                   "so many of the selected, drawn by a hash of checkpoint and id")
+      ->check(whole_number());
   command->add_flag("--all", flags->all, "every exchange");
   command->add_option("--engine", flags->engines,
                       "NAME=PATH of a model; what counts is the digest of its weights");
@@ -187,7 +189,8 @@ void add_replay(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512, cuda or auto")
       ->capture_default_str();
-  command->add_option("--threads", flags->engine.threads, "0: all cores");
+  command->add_option("--threads", flags->engine.threads, "0: all cores")
+      ->check(whole_number(0, kThreadsMax));
   command->add_option("--report", "HTML report (not in this version)")->group("");
   add_common(*command, context, "verbatim replay --all --json");
   command->callback([&context, flags, command] {

@@ -1,4 +1,4 @@
-// verbatim verify: is this log, or this bundle, what was signed?
+// verbatim verify: is this log, this bundle or this receipt what was signed?
 
 #include "audit/verify.hpp"
 #include "cli/command.hpp"
@@ -13,7 +13,7 @@ namespace verbatim::cli {
 namespace {
 
 struct VerifyFlags {
-  std::string path, key, policy, checkpoint;
+  std::string path, key, policy, checkpoint, receipt;
   bool no_contents = false;
 };
 
@@ -34,6 +34,12 @@ Result<std::string> key_of(const std::string& key) {
   return *text;
 }
 
+void print_problems(const std::vector<audit::Problem>& problems) {
+  for (const auto& problem : problems) {
+    std::cout << "  problem   " << problem.kind << ": " << problem.detail << '\n';
+  }
+}
+
 void print_report(const audit::VerifyReport& report) {
   std::cout << audit::verdict_name(report.verdict) << '\n'
             << "  origin    " << report.origin << '\n'
@@ -41,45 +47,96 @@ void print_report(const audit::VerifyReport& report) {
             << "  root      " << report.root.hex() << '\n'
             << "  contents  " << report.checked_contents
             << " opened and equal to their commitments, " << report.erased << " erased\n"
+            << (report.contents_unchecked.empty()
+                    ? ""
+                    : "            not opened: " + report.contents_unchecked + "\n")
             << "  key       " << report.vkey
             << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
             << '\n';
-  for (const auto& problem : report.problems) {
-    std::cout << "  problem   " << problem.kind << ": " << problem.detail << '\n';
+  print_problems(report.problems);
+}
+
+OrderedJson json_of(const std::vector<audit::Problem>& problems) {
+  OrderedJson list = OrderedJson::array();
+  for (const auto& problem : problems) {
+    OrderedJson json = {{"kind", problem.kind}, {"detail", problem.detail}};
+    if (problem.index) json["index"] = *problem.index;
+    list.push_back(std::move(json));
   }
+  return list;
 }
 
 OrderedJson json_of(const audit::VerifyReport& report) {
-  OrderedJson problems = OrderedJson::array();
-  for (const auto& problem : report.problems) {
-    OrderedJson json = {{"kind", problem.kind}, {"detail", problem.detail}};
-    if (problem.index) json["index"] = *problem.index;
-    problems.push_back(std::move(json));
+  return {
+      {"verdict", audit::verdict_name(report.verdict)},
+      {"size", report.size},
+      {"root", report.root.hex()},
+      {"origin", report.origin},
+      {"vkey", report.vkey},
+      {"key_was_given", report.key_was_given},
+      {"checked_leaves", report.checked_leaves},
+      {"checked_contents", report.checked_contents},
+      {"erased", report.erased},
+      {"contents_unchecked",
+       report.contents_unchecked.empty() ? OrderedJson() : OrderedJson(report.contents_unchecked)},
+      {"problems", json_of(report.problems)}};
+}
+
+Result<audit::VerifyOptions> options_of(const VerifyFlags& flags) {
+  audit::VerifyOptions options;
+  const auto key = key_of(flags.key);
+  if (!key) return key.error();
+  options.vkey = *key;
+  const auto checkpoint = text_of(flags.checkpoint);
+  if (!checkpoint) return checkpoint.error();
+  options.checkpoint = *checkpoint;
+  const auto policy = text_of(flags.policy);
+  if (!policy) return policy.error();
+  options.policy = *policy;
+  options.contents = !flags.no_contents;
+  return options;
+}
+
+int exit_code_of(audit::Verdict verdict) {
+  return verdict == audit::Verdict::valid ? kDone : kBadFinding;
+}
+
+/// A receipt alone, without a log.
+int run_receipt(const Context& context, const VerifyFlags& flags) {
+  if (!flags.path.empty()) {
+    return usage("--receipt verifies a receipt alone", "leave out the PATH of a log or bundle");
   }
-  return {{"verdict", audit::verdict_name(report.verdict)},
-          {"size", report.size},
-          {"root", report.root.hex()},
-          {"origin", report.origin},
-          {"vkey", report.vkey},
-          {"key_was_given", report.key_was_given},
-          {"checked_leaves", report.checked_leaves},
-          {"checked_contents", report.checked_contents},
-          {"erased", report.erased},
-          {"problems", std::move(problems)}};
+  const auto options = options_of(flags);
+  if (!options) return fail(options.error());
+  const auto text = read_input(flags.receipt);
+  if (!text) return fail(text.error());
+  const auto report = audit::verify_receipt(*text, *options);
+  if (!report) return fail(report.error());
+  if (context.json) {
+    const auto leaf = OrderedJson::parse(report->leaf, nullptr, false);
+    print_json({{"verdict", audit::verdict_name(report->verdict)},
+                {"size", report->size},
+                {"root", report->root.hex()},
+                {"origin", report->origin},
+                {"index", report->index},
+                {"leaf", leaf.is_discarded() ? OrderedJson() : leaf},
+                {"problems", json_of(report->problems)}});
+  } else {
+    std::cout << audit::verdict_name(report->verdict) << '\n'
+              << "  origin    " << report->origin << '\n'
+              << "  index     " << report->index << " of " << report->size << " leaves\n"
+              << "  root      " << report->root.hex() << '\n'
+              << "  leaf      " << report->leaf << '\n';
+    print_problems(report->problems);
+  }
+  return exit_code_of(report->verdict);
 }
 
 int run_verify(const Context& context, const VerifyFlags& flags) {
-  audit::VerifyOptions options;
-  const auto key = key_of(flags.key);
-  if (!key) return fail(key.error());
-  options.vkey = *key;
-  const auto checkpoint = text_of(flags.checkpoint);
-  if (!checkpoint) return fail(checkpoint.error());
-  options.checkpoint = *checkpoint;
-  const auto policy = text_of(flags.policy);
-  if (!policy) return fail(policy.error());
-  options.policy = *policy;
-  options.contents = !flags.no_contents;
+  if (!flags.receipt.empty()) return run_receipt(context, flags);
+  auto given = options_of(flags);
+  if (!given) return fail(given.error());
+  audit::VerifyOptions& options = *given;
   const bool progress = !context.quiet && ::isatty(STDERR_FILENO) == 1;
   if (progress) {
     options.progress = [](std::uint64_t done, std::uint64_t of) {
@@ -94,7 +151,7 @@ int run_verify(const Context& context, const VerifyFlags& flags) {
   } else {
     print_report(*report);
   }
-  return report->verdict == audit::Verdict::valid ? kDone : kBadFinding;
+  return exit_code_of(report->verdict);
 }
 
 }  // namespace
@@ -110,6 +167,8 @@ void add_verify(CLI::App& app, Context& context) {
                      "tlog-policy file: which witnesses must have cosigned");
   verify->add_option("--checkpoint", flags->checkpoint,
                      "an older checkpoint that the log must contain");
+  verify->add_option("--receipt", flags->receipt,
+                     "a receipt (verbatim receipt) instead of a log: needs --key and nothing else");
   verify->add_flag("--no-contents", flags->no_contents, "check the tree alone");
   add_common(*verify, context, "verbatim verify ./bundle --key \"$(cat log.vkey)\"");
   verify->callback([&context, flags] { context.exit_code = run_verify(context, *flags); });

@@ -1,6 +1,9 @@
 #include "cli/command.hpp"
 
+#include "schema/bytes.hpp"
 #include "schema/file.hpp"
+
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
@@ -9,6 +12,13 @@
 #include <iterator>
 
 namespace verbatim::cli {
+
+std::string actor() {
+  const char* user = std::getenv("USER");
+  std::string who = "uid " + std::to_string(::getuid());
+  if (user != nullptr && is_utf8(user)) who += std::string(" ") + user;
+  return who.size() <= 128 ? who : "uid " + std::to_string(::getuid());
+}
 
 void add_common(CLI::App& command, Context& context, const std::string& example) {
   command.add_option("--data", context.data, "folder of the log")
@@ -67,6 +77,25 @@ int not_in_this_version(const std::string& what) {
 void print_json(const OrderedJson& value) {
   std::cout << value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
   std::cout.flush();
+}
+
+CLI::Validator whole_number(std::uint64_t min, std::uint64_t max) {
+  return CLI::Validator(
+      [min, max](const std::string& text) {
+        std::uint64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool whole = error == std::errc() && end == text.data() + text.size();
+        if (whole && value >= min && value <= max) return std::string();
+        return "'" + text + "' is not a whole number from " + std::to_string(min) + " to " +
+               std::to_string(max);
+      },
+      "");
+}
+
+CLI::Validator exchange_status() {
+  return CLI::IsMember({"complete", "cache_hit", "client_disconnect", "upstream_error",
+                        "upstream_truncated", "timeout", "rejected", "gateway_error",
+                        "interrupted"});
 }
 
 Result<std::pair<std::string, std::string>> split_assignment(const std::string& text) {
@@ -150,8 +179,9 @@ void EngineFlags::add(CLI::App& command) {
   command.add_option("--profile", profile, "numerics profile")->capture_default_str();
   command.add_option("--backend", backend, "scalar, avx2, avx512, cuda or auto: the same bits")
       ->capture_default_str();
-  command.add_option("--threads", threads, "0: all cores");
+  command.add_option("--threads", threads, "0: all cores")->check(whole_number(0, kThreadsMax));
   command.add_option("--prefill-chunk", prefill_chunk, "prompt tokens a pass")
+      ->check(whole_number(1, 1u << 20))
       ->capture_default_str();
   command.add_flag("--no-prefix-cache", no_prefix_cache, "compute every prompt from its start");
 }

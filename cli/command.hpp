@@ -45,8 +45,20 @@ int not_in_this_version(const std::string& what);
 /// One JSON value on a line on stdout. Floats print as the shortest decimal that reads back.
 void print_json(const OrderedJson& value);
 
+/// For options with a whole number from `min` to `max`: "-1" and what is too large are refused, not wrapped around.
+[[nodiscard]] CLI::Validator whole_number(std::uint64_t min = 0,
+                                          std::uint64_t max = std::uint64_t{1} << 53);
+inline constexpr std::uint64_t kThreadsMax = 1024;
+/// For --seed: any u64.
+inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
+/// For --status: how an exchange can have ended.
+[[nodiscard]] CLI::Validator exchange_status();
+
 /// Opens NAME=VALUE.
 [[nodiscard]] Result<std::pair<std::string, std::string>> split_assignment(const std::string& text);
+
+/// Who asks, for leaves that name an actor: uid and user name, bounded.
+[[nodiscard]] std::string actor();
 
 /// Comma-separated token ids.
 [[nodiscard]] Result<std::vector<std::int32_t>> parse_ids(const std::string& text);
@@ -77,7 +89,11 @@ void add_log(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
 void add_model(CLI::App& app, Context& context);
 void add_engine(CLI::App& app, Context& context);
+void add_probe(CLI::App& app, Context& context);
 void add_replay(CLI::App& app, Context& context);
+void add_backup(CLI::App& app, Context& context);
+void add_erase(CLI::App& app, Context& context);
+void add_hold(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 /// Subcommands of the contract that this version does not have: each says so and exits with 2.
 void add_planned(CLI::App& app, Context& context);

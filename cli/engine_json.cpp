@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 namespace verbatim::cli {
 
@@ -15,6 +16,12 @@ double shortest(float value) {
 
 namespace {
 
+/// JSON has no infinity: null says that there is no bound, since a filter left no runner-up, or
+/// removed the token in question.
+OrderedJson bounded(float logits) {
+  return std::isinf(logits) ? OrderedJson() : OrderedJson(shortest(logits));
+}
+
 OrderedJson token_json(const local_engine::TokenInfo& token, bool with_text) {
   OrderedJson top = OrderedJson::array();
   for (const auto& [id, logprob] : token.top) top.push_back({id, shortest(logprob)});
@@ -22,8 +29,8 @@ OrderedJson token_json(const local_engine::TokenInfo& token, bool with_text) {
   json["id"] = token.id;
   if (with_text) json["text"] = token.text;
   json["logprob"] = shortest(token.logprob);
-  json["margin"] = shortest(token.margin);
-  json["deficit"] = shortest(token.deficit);
+  json["margin"] = bounded(token.margin);
+  json["deficit"] = bounded(token.deficit);
   json["chosen"] = token.chosen;
   json["best"] = token.best;
   json["row_digest8"] = to_hex(token.row_digest8);

@@ -11,7 +11,8 @@ namespace verbatim::cli {
 [[nodiscard]] double shortest(float value);
 
 /// `{"text","prompt_token_ids","token_ids","finish_reason","logits_digest","numerics_profile","backend",
-/// "tokens":[...],"timing":{...}}` as cli.md has it. `text` is absent when the model has no tokenizer.
+/// "tokens":[...],"timing":{...}}` as cli.md has it. `text` is absent when the model has no tokenizer;
+/// `margin` and `deficit` are null where they have no bound (token.hpp's +infinity).
 [[nodiscard]] OrderedJson result_json(const local_engine::Engine& engine,
                                       const local_engine::GenerationRequest& request,
                                       const local_engine::GenerationResult& result);

@@ -27,7 +27,11 @@ int run(int argc, char** argv) {
   add_model(app, context);
   add_engine(app, context);
   add_replay(app, context);
+  add_probe(app, context);
   add_export(app, context);
+  add_erase(app, context);
+  add_hold(app, context);
+  add_backup(app, context);
   add_planned(app, context);
   try {
     app.parse(argc, argv);

@@ -1,5 +1,7 @@
 #include "kernels/dtype.hpp"
 
+#include "kernels/quantised/quantised.hpp"
+
 #include <bit>
 #include <cstring>
 
@@ -48,6 +50,7 @@ void to_f32(const void* data, Dtype dtype, std::size_t count, float* out) {
     if (count > 0) std::memcpy(out, data, count * sizeof(float));
     return;
   }
+  if (is_quantised(dtype)) return dequantise(data, dtype, count, out);
   for (std::size_t i = 0; i < count; ++i) {
     std::uint16_t half;
     std::memcpy(&half, bytes + 2 * i, 2);

@@ -90,7 +90,12 @@ void Core::run() {
     end_refused_and_cancelled();
     admit_waiting();
     try {
-      scheduler->step();
+      // Weights that changed on disk would give answers under a name that is no longer theirs.
+      if (const auto same = model->check_files(); same) {
+        scheduler->step();
+      } else {
+        scheduler->abort(same.error());
+      }
     } catch (const std::bad_alloc&) {
       scheduler->abort({Errc::unavailable, "out of memory", "", "allow less KV cache"});
     }
@@ -179,20 +184,22 @@ class CpuEngine final : public Engine {
     auto job = std::make_shared<Job>(core_->context, std::move(request), std::move(forced),
                                      std::move(on_token), std::move(done));
     auto valid = job->validate();
+    // Once the job is in the queue its callback may drop this engine's last owner: from there on only `core` is used.
+    const auto core = core_;
     {
-      const std::lock_guard lock(core_->mutex);
-      if (valid && core_->waiting.size() >= options_.queue_max)
+      const std::lock_guard lock(core->mutex);
+      if (valid && core->waiting.size() >= options_.queue_max)
         valid = Error{Errc::unavailable,
                       std::to_string(options_.queue_max) + " requests are waiting already", "",
                       "try again later"};
       if (valid) {
-        core_->waiting.push_back(job);
+        core->waiting.push_back(job);
       } else {
-        core_->refused.emplace_back(job, valid.error());
+        core->refused.emplace_back(job, valid.error());
       }
     }
-    core_->changed.notify_one();
-    return std::make_shared<RunningGeneration>(core_, std::move(job));
+    core->changed.notify_one();
+    return std::make_shared<RunningGeneration>(core, std::move(job));
   }
 
   std::shared_ptr<Core> core_;

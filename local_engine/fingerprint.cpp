@@ -1,10 +1,13 @@
 #include "local_engine/fingerprint.hpp"
 
+#include "kernels/thread_pool.hpp"
 #include "local_engine/files/mapped_file.hpp"
 #include "local_engine/fingerprint_files.hpp"
 #include "schema/canonical_json.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -17,10 +20,38 @@ Error refused(std::string what, const fs::path& where, std::string advice = "") 
   return {Errc::invalid_input, std::move(what), where.string(), std::move(advice)};
 }
 
-Result<FileDigest> digest_file(const fs::path& path, std::string name) {
+/// A file of the model; large ones are hashed later, together.
+struct ListedFile {
+  FileDigest digest;
+  std::shared_ptr<const MappedFile> unhashed;
+};
+
+Result<ListedFile> list_file(const fs::path& path, std::string name) {
+  constexpr std::size_t kLargeBytes = 1u << 20;
   const auto file = MappedFile::open(path);
   if (!file) return file.error();
-  return FileDigest{std::move(name), (*file)->bytes().size(), sha256((*file)->bytes())};
+  const Bytes bytes = (*file)->bytes();
+  if (bytes.size() >= kLargeBytes)
+    return ListedFile{{std::move(name), bytes.size(), Digest{}}, *file};
+  return ListedFile{{std::move(name), bytes.size(), sha256(bytes)}, nullptr};
+}
+
+/// What is to be hashed, and where the digest goes.
+struct Hashing {
+  Bytes bytes;
+  Digest* into;
+};
+
+/// Every processor takes the next of them, the largest first. The digests of a model's files and
+/// those of its tensors go over the same bytes: this way side by side.
+void hash_all(std::vector<Hashing> work) {
+  std::sort(work.begin(), work.end(),
+            [](const auto& a, const auto& b) { return a.bytes.size() > b.bytes.size(); });
+  kernels::ThreadPool pool(0);
+  std::atomic<std::size_t> next{0};
+  pool.run(static_cast<std::size_t>(pool.threads()), [&](std::size_t, std::size_t) {
+    for (std::size_t i = next++; i < work.size(); i = next++) *work[i].into = sha256(work[i].bytes);
+  });
 }
 
 /// Names end up in lines and in JSON.
@@ -52,8 +83,8 @@ bool ignored(const std::string& name) {
   return std::find(std::begin(kIgnored), std::end(kIgnored), top) != std::end(kIgnored);
 }
 
-Result<std::vector<FileDigest>> digest_folder(const fs::path& root) {
-  std::vector<FileDigest> files;
+Result<std::vector<ListedFile>> list_folder(const fs::path& root) {
+  std::vector<ListedFile> files;
   std::error_code error;
   fs::recursive_directory_iterator at(root, error);
   if (error) return Error{Errc::storage_failed, "cannot read the folder", root.string(), ""};
@@ -72,9 +103,9 @@ Result<std::vector<FileDigest>> digest_folder(const fs::path& root) {
     } else if (status.type() != fs::file_type::regular) {
       return refused("neither a file nor a folder", entry.path());
     }
-    auto digest = digest_file(entry.path(), name);
-    if (!digest) return digest.error();
-    files.push_back(std::move(*digest));
+    auto file = list_file(entry.path(), name);
+    if (!file) return file.error();
+    files.push_back(std::move(*file));
   }
   if (error) return Error{Errc::storage_failed, "cannot read the folder", root.string(), ""};
   if (files.empty()) return refused("the folder is empty", root);
@@ -119,15 +150,16 @@ Json eos_ids(const ModelFiles& files) {
   return nullptr;
 }
 
-Json tensor_list(const ModelFiles& files) {
+/// `digests`: one a tensor, in order of their names.
+Json tensor_list(const TensorSet& set, const std::vector<Digest>& digests) {
   Json list = Json::array();
-  for (const auto& [name, tensor] : files.tensors.tensors) {
+  for (const auto& [name, tensor] : set.tensors) {
     Json shape = Json::array();
     for (const auto size : tensor.shape) shape.push_back(std::to_string(size));
     // A GGUF's names are bytes; what is no UTF-8 is spelled in hexadecimal.
     list.push_back({{"dtype", tensor.type_name},
                     {"name", is_utf8(name) ? name : "hex:" + to_hex(as_bytes(name))},
-                    {"sha256", sha256(tensor.data).hex()},
+                    {"sha256", digests[list.size()].hex()},
                     {"shape", std::move(shape)}});
   }
   return list;
@@ -143,28 +175,52 @@ Result<std::string> architecture_of(const ModelFiles& files) {
   return std::string();
 }
 
-}  // namespace
-
-Result<std::vector<FileDigest>> digest_files(const fs::path& root) {
+/// Sorted by name; the large ones not hashed yet.
+Result<std::vector<ListedFile>> list_files(const fs::path& root) {
   std::error_code error;
   const auto status = fs::status(root, error);
   if (status.type() == fs::file_type::not_found)
     return Error{Errc::not_found, "no such model", root.string(), ""};
-  std::vector<FileDigest> files;
+  std::vector<ListedFile> files;
   if (status.type() == fs::file_type::directory) {
-    auto all = digest_folder(root);
+    auto all = list_folder(root);
     if (!all) return all.error();
     files = std::move(*all);
   } else {
     const std::string name = root.filename().string();
     if (const auto checked = check_name(name, root); !checked) return checked.error();
-    auto one = digest_file(root, name);
+    auto one = list_file(root, name);
     if (!one) return one.error();
     files.push_back(std::move(*one));
   }
   std::sort(files.begin(), files.end(),
-            [](const FileDigest& a, const FileDigest& b) { return a.name < b.name; });
+            [](const auto& a, const auto& b) { return a.digest.name < b.digest.name; });
   return files;
+}
+
+/// Hashes what is left of `files`, and `tensors`.
+std::vector<FileDigest> hash_with_tensors(std::vector<ListedFile> files, const TensorSet& tensors,
+                                          std::vector<Digest>& tensor_digests) {
+  std::vector<Hashing> work;
+  for (auto& file : files) {
+    if (file.unhashed) work.push_back({file.unhashed->bytes(), &file.digest.sha256});
+  }
+  tensor_digests.resize(tensors.tensors.size());
+  auto* into = tensor_digests.data();
+  for (const auto& [name, tensor] : tensors.tensors) work.push_back({tensor.data, into++});
+  hash_all(std::move(work));
+  std::vector<FileDigest> digests;
+  for (auto& file : files) digests.push_back(std::move(file.digest));
+  return digests;
+}
+
+}  // namespace
+
+Result<std::vector<FileDigest>> digest_files(const fs::path& root) {
+  auto files = list_files(root);
+  if (!files) return files.error();
+  std::vector<Digest> none;
+  return hash_with_tensors(std::move(*files), {}, none);
 }
 
 Digest manifest_digest(const std::vector<FileDigest>& files) {
@@ -188,9 +244,10 @@ Digest oms_root(const std::vector<FileDigest>& files) {
 
 Result<Fingerprint> fingerprint_of(const ModelFiles& files) {
   Fingerprint result;
-  auto digests = digest_files(files.path);
-  if (!digests) return digests.error();
-  result.files = std::move(*digests);
+  auto listed = list_files(files.path);
+  if (!listed) return listed.error();
+  std::vector<Digest> tensors;
+  result.files = hash_with_tensors(std::move(*listed), files.tensors, tensors);
   result.manifest_sha256 = manifest_digest(result.files);
   result.dirhash1 = dirhash1(result.files);
   result.oms_root = oms_root(result.files);
@@ -212,7 +269,7 @@ Result<Fingerprint> fingerprint_of(const ModelFiles& files) {
   if (!config) return config.error();
   Json identity = {{"config_sha256", config->hex()},
                    {"format", "verbatim/weights/v1"},
-                   {"tensors", tensor_list(files)}};
+                   {"tensors", tensor_list(files.tensors, tensors)}};
   if (Json eos = eos_ids(files); !eos.is_null()) identity["eos_ids"] = std::move(eos);
   if (files.has_tokenizer) identity["tokenizer_sha256"] = tokenizer->hex();
   if (!files.chat_template.empty()) {

@@ -2,8 +2,6 @@
 
 #include "schema/error.hpp"
 
-#include <cstdlib>
-#include <new>
 #include <utility>
 
 namespace verbatim::local_engine {
@@ -16,15 +14,9 @@ std::vector<TokenId> edge(std::span<const TokenId> ids, std::size_t index) {
 
 }  // namespace
 
-KvBlock::KvBlock(std::size_t layers, std::size_t page_floats) : page_floats_(page_floats) {
-  // 256 positions of f32 are a multiple of 64 bytes in every page, so each page is aligned when the
-  // first is.
-  const std::size_t bytes = 2 * layers * page_floats * sizeof(float);
-  data_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
-  if (data_ == nullptr) throw std::bad_alloc();
-}
-
-void KvBlock::Free::operator()(float* p) const { std::free(p); }
+// 256 positions of f32 are a multiple of 64 bytes in every page, so each page is aligned when the first is.
+KvBlock::KvBlock(std::size_t layers, std::size_t page_floats)
+    : memory_(2 * layers * page_floats * sizeof(float)), page_floats_(page_floats) {}
 
 void SequenceKv::append(std::shared_ptr<KvBlock> block) {
   for (std::size_t layer = 0; layer < pages_.size(); ++layer)

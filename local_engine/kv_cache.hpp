@@ -2,6 +2,7 @@
 // Keys and values in blocks of 256 positions, shared between sequences that begin alike.
 
 #include "kernels/attention/attention.hpp"
+#include "kernels/memory.hpp"
 #include "local_engine/token.hpp"
 
 #include <cstddef>
@@ -19,14 +20,12 @@ class KvBlock {
  public:
   KvBlock(std::size_t layers, std::size_t page_floats);
   [[nodiscard]] kernels::KvPage page(std::size_t layer) const {
-    return {data_.get() + 2 * layer * page_floats_, data_.get() + (2 * layer + 1) * page_floats_};
+    float* const first = reinterpret_cast<float*>(memory_.get());
+    return {first + 2 * layer * page_floats_, first + (2 * layer + 1) * page_floats_};
   }
 
  private:
-  struct Free {
-    void operator()(float* p) const;
-  };
-  std::unique_ptr<float, Free> data_;
+  kernels::AlignedMemory memory_;
   std::size_t page_floats_;
 };
 

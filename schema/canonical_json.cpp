@@ -84,9 +84,9 @@ Error holds_nul() { return not_json("a NUL byte, which JSON does not allow"); }
 /// One JSON value whose numbers are still the tokens that were read.
 struct Node {
   enum class Kind { literal, string, array, object } kind = Kind::literal;
-  std::string text;                                   // literal: as printed; string: the value
-  std::vector<Node> items;                            // array
-  std::vector<std::pair<std::string, Node>> members;  // object, in the order read
+  std::string text;         // literal: as printed; string: the value
+  std::vector<Node> items;  // of an array or object, in the order read
+  std::string name;         // of an object's member
 };
 
 /// Builds a Node from nlohmann's events, and refuses what RFC 8785 refuses.
@@ -115,11 +115,10 @@ class Builder : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return fail("binary data"); }
   bool start_object(std::size_t) override { return open(Node::Kind::object); }
   bool end_object() override {
-    const auto& members = open_.back().members;
     std::set<std::string_view> names;
-    for (const auto& [name, value] : members) {
-      if (!names.insert(name).second)
-        return fail("the key '" + name.substr(0, 64) + "' occurs twice");
+    for (const Node& member : open_.back().items) {
+      if (!names.insert(member.name).second)
+        return fail("the key '" + member.name.substr(0, 64) + "' occurs twice");
     }
     return close();
   }
@@ -168,10 +167,9 @@ class Builder : public nlohmann::json_sax<Json> {
   bool put(Node node) {
     if (open_.empty()) {
       root_ = std::move(node);
-    } else if (open_.back().kind == Node::Kind::array) {
-      open_.back().items.push_back(std::move(node));
     } else {
-      open_.back().members.emplace_back(keys_.back(), std::move(node));
+      node.name = std::move(keys_.back());  // "" in an array
+      open_.back().items.push_back(std::move(node));
     }
     return true;
   }
@@ -202,15 +200,15 @@ void append_node(std::string& out, Node& node) {
       return;
     }
     case Node::Kind::object: {
-      std::sort(node.members.begin(), node.members.end(),
-                [](const auto& a, const auto& b) { return utf16_less(a.first, b.first); });
+      std::sort(node.items.begin(), node.items.end(),
+                [](const Node& a, const Node& b) { return utf16_less(a.name, b.name); });
       out.push_back('{');
       bool first = true;
-      for (auto& [name, value] : node.members) {
+      for (Node& member : node.items) {
         if (!std::exchange(first, false)) out.push_back(',');
-        append_string(out, name);
+        append_string(out, member.name);
         out.push_back(':');
-        append_node(out, value);
+        append_node(out, member);
       }
       out.push_back('}');
       return;
@@ -332,7 +330,10 @@ std::string ecmascript_number(double value) {
   const std::size_t e = text.find('e');
   std::string digits(1, text[0]);
   if (e > 1) digits += text.substr(2, e - 2);
-  const int n = std::atoi(std::string(text.substr(e + 1)).c_str()) + 1;  // the point's place
+  int exponent = 0;
+  const std::size_t sign = text[e + 1] == '+' ? 1 : 0;  // which from_chars does not take
+  std::from_chars(text.data() + e + 1 + sign, text.data() + text.size(), exponent);
+  const int n = exponent + 1;  // the point's place
   const int k = static_cast<int>(digits.size());
 
   std::string out = value < 0 ? "-" : "";

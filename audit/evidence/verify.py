@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Verifies a Verbatim evidence bundle. Needs Python 3.8 and nothing else: no network, no trust in who made it.
 
-usage: verify.py [BUNDLE] [--key VKEY]
+usage: verify.py [BUNDLE] [--key VKEY] [--checkpoint FILE]
+       verify.py --receipt FILE --key VKEY
 
-BUNDLE is the bundle's folder (default: the folder of this file). VKEY is the log's public key (or a file
+BUNDLE is the bundle's folder or zip file (default: the folder of this file). VKEY is the log's public key (or a file
 that holds it) as you have it from somewhere else than the bundle; without it the key that the bundle names is used, and that is said.
+--checkpoint names an older checkpoint of this log that you kept: the bundle must contain that very tree.
+--receipt names what `verbatim receipt` wrote: one leaf with its proof and checkpoint.
 
 Checks, in this order:
   1. the signature of the checkpoint (signed note, Ed25519);
   2. that the entries hash to the checkpoint's root (RFC 6962), and every tile to the tree;
-  3. that each disclosed content opens the salted commitment in its leaf;
+  3. that each disclosed content opens the salted commitment in its leaf, and none was erased before;
   4. that every exchange has its request and its one response, and names them rightly;
   5. the manifest: every file it lists, and its own signature (DSSE).
 
@@ -22,6 +25,7 @@ import json
 import os
 import re
 import sys
+import zlib
 
 FORMAT = "verbatim-evidence/1"
 
@@ -97,6 +101,165 @@ def ed25519_ok(public, message, signature):
         return False
     k = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % L
     return same_point(multiply(s, BASE), add(r, multiply(k, a)))
+
+
+# ---- where a bundle lies: a folder, or a zip file ----
+
+
+def is_bundle_path(name):
+    plain = all(part not in ("", ".", "..") for part in name.split("/"))
+    return plain and len(name.encode()) <= 512 and not re.search(r"[\x00-\x1f\x7f\\]", name)
+
+
+class Folder:
+    def __init__(self, path):
+        self.path = path
+        self.files = {}  # name -> whether it is a plain file; links are not followed
+        self.look("")
+
+    def look(self, below):
+        with os.scandir(os.path.join(self.path, *below.split("/")) if below else self.path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    self.look(below + entry.name + "/")
+                else:
+                    self.files[below + entry.name] = entry.is_file(follow_symlinks=False)
+
+    def names(self):
+        return iter(self.files)
+
+    def read(self, name):
+        if not self.files.get(name, True):
+            raise Invalid(name + " is no plain file")
+        try:
+            if name in self.files:
+                with open(os.path.join(self.path, *name.split("/")), "rb") as file:
+                    return file.read()
+        except OSError:
+            pass
+        raise Invalid("missing or unreadable: " + name)
+
+
+class Zip:
+    """A zip file that has one meaning: its entries lie one after another from the first byte, its directory follows them
+    at once and lists exactly them, and the end follows the directory (PKWARE's APPNOTE, section 4.3)."""
+
+    BYTES_MAX = 1 << 30  # of one file
+
+    def __init__(self, path):
+        self.file = open(path, "rb")
+        self.size = os.path.getsize(path)
+        self.entries = {}  # name -> (place of the data, bytes packed, bytes, method, crc)
+        behind = self.size - 22
+        end = self.at(behind, 22)
+        if end[:4] != b"PK\x05\x06" or end[4:8] != bytes(4) or end[20:22] != bytes(2):
+            raise Invalid("not a zip file, or one with bytes or a comment after its end")
+        count, length, start = (number(end[a:b]) for a, b in ((10, 12), (12, 16), (16, 20)))
+        if behind >= 76 and self.at(behind - 20, 4) == b"PK\x06\x07":
+            behind -= 76
+            wide = self.at(behind, 76)
+            if wide[:4] != b"PK\x06\x06" or number(wide[4:12]) != 44 or number(wide[64:72]) != behind:
+                raise Invalid("the zip file's zip64 end is not where it should be")
+            real = [number(wide[a : a + 8]) for a in (32, 40, 48)]
+            for narrow, full, marker in zip((count, length, start), real, (0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)):
+                if narrow not in (full, marker):
+                    raise Invalid("the zip file has two ends that disagree")
+            count, length, start = real
+        if start + length != behind:
+            raise Invalid("the zip file has bytes before it, or beside its directory")
+        directory, reached = self.at(start, length), 0
+        for _ in range(count):
+            directory, reached = self.take(directory, reached)
+        if directory or reached != start:
+            raise Invalid("the zip file has bytes that its directory does not list")
+
+    def at(self, place, length):
+        if place < 0 or place + length > self.size:
+            raise Invalid("the zip file is cut short")
+        self.file.seek(place)
+        return self.file.read(length)
+
+    def take(self, directory, reached):
+        """One entry of the directory, compared with what lies at its place. Returns the rest, and where it ends."""
+        head = directory[:46]
+        if len(head) < 46 or head[:4] != b"PK\x01\x02" or head[32:36] != bytes(4):
+            raise Invalid("the zip file's directory is damaged")
+        flags, method, crc = number(head[8:10]), number(head[10:12]), head[16:20]
+        name_length, extra_length = number(head[28:30]), number(head[30:32])
+        rest = directory[46 + name_length + extra_length :]
+        raw_name = directory[46 : 46 + name_length]
+        sizes = [number(head[24:28]), number(head[20:24]), number(head[42:46])]
+        length, packed, place = wide_sizes(directory[46 + name_length : 46 + name_length + extra_length], sizes)
+        name = raw_name.decode()
+        local = self.at(place, 30)
+        data = place + 30 + number(local[26:28]) + number(local[28:30])
+        same = local[:4] == b"PK\x03\x04" and self.at(place + 30, number(local[26:28])) == raw_name
+        end = data + packed
+        if flags & 1 or not same or number(local[6:8]) != flags or number(local[8:10]) != method or place != reached:
+            raise Invalid("the zip file has two opinions on its entry " + name)
+        if flags & 8:
+            end = self.after_descriptor(name, end, crc, packed, length)
+        else:
+            extra = self.at(data - number(local[28:30]), number(local[28:30]))
+            if local[14:18] != crc or wide_sizes(extra, [number(local[22:26]), number(local[18:22]), 0])[:2] != [length, packed]:
+                raise Invalid("the zip file has two opinions on its entry " + name)
+        folder = name.endswith("/")
+        if not is_bundle_path(name[:-1] if folder else name) or name in self.entries or (folder and length):
+            raise Invalid("the zip file has a name twice, or one that leads out: " + name)
+        if number(head[4:6]) >> 8 == 3 and (number(head[38:42]) >> 28) not in (0, 8, 4):
+            raise Invalid("the zip file has an entry that is no plain file: " + name)
+        if not folder:
+            self.entries[name] = (data, packed, length, method, number(crc))
+        return rest, end
+
+    def after_descriptor(self, name, end, crc, packed, length):
+        for width in (4, 8):
+            said = crc + packed.to_bytes(8, "little")[:width] + length.to_bytes(8, "little")[:width]
+            for descriptor in (b"PK\x07\x08" + said, said):
+                if end + len(descriptor) <= self.size and self.at(end, len(descriptor)) == descriptor:
+                    return end + len(descriptor)
+        raise Invalid("the zip file has two opinions on its entry " + name)
+
+    def names(self):
+        return iter(self.entries)
+
+    def read(self, name):
+        if name not in self.entries:
+            raise Invalid("missing or unreadable: " + name)
+        place, packed, length, method, crc = self.entries[name]
+        if length > self.BYTES_MAX or method not in (0, 8):
+            raise Invalid(name + " is too large, or packed in another way than deflate")
+        data = self.at(place, packed)
+        try:
+            if method == 8:
+                unpacker = zlib.decompressobj(-15)
+                data = unpacker.decompress(data, length + 1)
+                if not unpacker.eof or unpacker.unused_data:
+                    raise Invalid(name + " is damaged in the zip file")
+        except zlib.error:
+            raise Invalid(name + " is damaged in the zip file")
+        if len(data) != length or zlib.crc32(data) != crc:
+            raise Invalid(name + " is damaged in the zip file")
+        return data
+
+
+def number(raw):
+    return int.from_bytes(raw, "little")
+
+
+def wide_sizes(extra, values):
+    """(bytes, packed, place) with those that a zip64 field holds put in."""
+    values = list(values)
+    while len(extra) >= 4:
+        kind, length = number(extra[:2]), number(extra[2:4])
+        if kind == 1:
+            at = 4
+            for i, value in enumerate(values):
+                if value == 0xFFFFFFFF:
+                    values[i] = number(extra[at : at + 8])
+                    at += 8
+        extra = extra[4 + length :]
+    return values
 
 
 # ---- keys, notes, checkpoints (C2SP signed-note, tlog-checkpoint) ----
@@ -183,23 +346,12 @@ def tile_name(number):
     return "/".join(parts)
 
 
-def read(bundle, name):
-    path = os.path.join(bundle, *name.split("/"))
-    if os.path.realpath(path) != os.path.join(os.path.realpath(bundle), *name.split("/")):
-        raise Invalid(name + " leads out of the bundle, or is a link")
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        raise Invalid("missing or unreadable: " + name)
-
-
 def read_entries(bundle, size):
     entries = []
     for tile in range((size + 255) // 256):
         width = min(256, size - tile * 256)
         name = "tile/entries/" + tile_name(tile) + ("" if width == 256 else ".p/%d" % width)
-        data, at = read(bundle, name), 0
+        data, at = bundle.read(name), 0
         for _ in range(width):
             if at + 2 > len(data):
                 raise Invalid(name + " is cut short")
@@ -221,7 +373,7 @@ def check_tiles(bundle, leaves):
             hashes = row[tile * 256 : tile * 256 + 256]
             name = "tile/%d/%s" % (level, tile_name(tile))
             name += "" if len(hashes) == 256 else ".p/%d" % len(hashes)
-            if read(bundle, name) != b"".join(hashes):
+            if bundle.read(name) != b"".join(hashes):
                 raise Invalid(name + " does not hold the tree's hashes")
         row = [tree_hash(row[i : i + 256]) for i in range(0, len(row) // 256 * 256, 256)]
         level += 1
@@ -234,44 +386,54 @@ def commitment(salt, data):
     return hashlib.sha256(b"verbatim/commit/v1\x00" + salt + data).hexdigest()
 
 
-def files_below(bundle):
-    for folder, folders, names in os.walk(bundle):
-        for name in names + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
-            yield os.path.relpath(os.path.join(folder, name), bundle).replace(os.sep, "/")
-
-
 def check_contents(bundle, records, problems):
     opened = withheld = 0
     named = set()
+    present = set(bundle.names())
     for index, record in enumerate(records):
         for content in record.get("contents", []):
             if not re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", content["field"]):
                 raise Invalid("leaf %d has a content with a strange name" % index)
             name = "contents/%d/%s" % (index, content["field"])
-            path = os.path.join(bundle, *name.split("/"))
-            if not os.path.exists(path):
+            if name not in present:
                 withheld += 1
                 continue
             named.update((name, name + ".salt"))
-            salt = bytes.fromhex(read(bundle, name + ".salt").decode().strip())
-            data = read(bundle, name)
+            salt = bytes.fromhex(bundle.read(name + ".salt").decode().strip())
+            data = bundle.read(name)
             if len(salt) != 32 or len(data) != content["bytes"] or commitment(salt, data) != content["commitment"]:
                 problems.append(name + " is not what leaf %d committed to" % index)
             else:
                 opened += 1
-    for name in sorted(files_below(bundle)):
+    for name in sorted(present):
         if name.startswith("contents/") and name not in named:
             problems.append(name + " is a content that no leaf commits to")
     return opened, withheld
 
 
+def check_erasures(records, present, problems):
+    """What the log says is gone cannot be disclosed by one who no longer has it."""
+    erased = 0
+    for index, record in enumerate(records):
+        if record.get("type") != "erasure":
+            continue
+        for item in record["erased"]:
+            for field in item["fields"]:
+                erased += 1
+                name = "contents/%d/%s" % (item["leaf"], field)
+                if name in present:
+                    problems.append("leaf %d says that it was erased, but here is %s" % (index, name))
+    return erased
+
+
 def check_exchanges(records, problems):
-    requests, answered, recovered = {}, {}, 0
+    requests, answered, first, recovered = {}, {}, {}, 0
     for index, record in enumerate(records):
         kind, identity = record.get("type"), record.get("id")
+        # An exchange's two leaves share their id; every other leaf has its own.
+        if first.setdefault(identity, index) != index and kind != "response":
+            problems.append("leaf %d has the record id of leaf %d" % (index, first[identity]))
         if kind == "request":
-            if identity in requests:
-                problems.append("record %s has two request leaves" % identity)
             requests[identity] = index
         elif kind == "response":
             if identity in answered:
@@ -309,16 +471,16 @@ def check_manifest(bundle, manifest_bytes, manifest, vkey, problems):
         name = listed["name"]
         if name.startswith("/") or ".." in name.split("/"):
             raise Invalid("the manifest names a file outside of the bundle")
-        data = read(bundle, name)
+        data = bundle.read(name)
         if hashlib.sha256(data).hexdigest() != listed["sha256"]:
             problems.append(name + " is not the file that the manifest lists")
     names = [listed["name"] for listed in manifest.get("files", [])]
     listed_names = set(names)
     if len(names) != len(listed_names):
         problems.append("the manifest lists a file twice")
-    for name in sorted(set(files_below(bundle)) - listed_names - {"manifest.json", "manifest.sig.json"}):
+    for name in sorted(set(bundle.names()) - listed_names - {"manifest.json", "manifest.sig.json"}):
         problems.append(name + " is not in the manifest")
-    signed = json.loads(read(bundle, "manifest.sig.json"))
+    signed = json.loads(bundle.read("manifest.sig.json"))
     envelope = signed["dsseEnvelope"]
     payload = base64.b64decode(envelope["payload"])
     kind = envelope["payloadType"].encode()
@@ -334,15 +496,29 @@ def check_manifest(bundle, manifest_bytes, manifest, vkey, problems):
         problems.append("the manifest's signature is about another manifest")
 
 
-def verify(bundle, trusted_key):
-    manifest_bytes = read(bundle, "manifest.json")
+def check_kept(kept, vkey, origin, leaves, problems):
+    """An older checkpoint that somebody kept: the same log, and a prefix of this tree."""
+    kept_origin, size, root = parse_checkpoint(open_note(kept, vkey))
+    if kept_origin != origin:
+        problems.append("the given checkpoint is of another log, " + kept_origin)
+    elif size > len(leaves):
+        problems.append("STALE: the given checkpoint has %d leaves, the bundle has %d" % (size, len(leaves)))
+    elif tree_hash(leaves[:size]) != root:
+        problems.append("FORKED: the given checkpoint of size %d was signed for other leaves" % size)
+
+
+def verify(bundle, trusted_key, kept):
+    manifest_bytes = bundle.read("manifest.json")
     manifest = json.loads(manifest_bytes)
     if manifest.get("format") != FORMAT:
         raise Invalid("manifest.json is of format %r; this script knows %s" % (manifest.get("format"), FORMAT))
-    vkey = trusted_key or manifest["vkey"]
+    vkey = manifest["vkey"]
     problems = []
+    # What follows is checked under the bundle's own key: with another, all of it would be one fault said many times.
+    if trusted_key and trusted_key != vkey:
+        problems.append("the bundle is signed by another key than the one given: " + vkey)
 
-    origin, size, root = parse_checkpoint(open_note(read(bundle, "checkpoint").decode(), vkey))
+    origin, size, root = parse_checkpoint(open_note(bundle.read("checkpoint").decode(), vkey))
     entries = read_entries(bundle, size)
     leaves = [leaf_hash(entry) for entry in entries]
     if tree_hash(leaves) != root:
@@ -357,14 +533,18 @@ def verify(bundle, trusted_key):
     if records and (records[0].get("origin") != origin or records[0].get("vkey") != vkey):
         problems.append("leaf 0 names another log or key")
     opened, withheld = check_contents(bundle, records, problems)
+    erased = check_erasures(records, set(bundle.names()), problems)
     exchanges, still_open, interrupted = check_exchanges(records, problems)
     check_manifest(bundle, manifest_bytes, manifest, vkey, problems)
+    if kept is not None:
+        check_kept(kept, vkey, origin, leaves, problems)
 
     print("origin     " + origin)
     print("size       %d leaves, %d exchanges (%d still open, %d interrupted by a crash)"
           % (size, exchanges, still_open, interrupted))
     print("root       " + root.hex())
-    print("contents   %d opened and equal to their commitments, %d not in this bundle" % (opened, withheld))
+    print("contents   %d opened and equal to their commitments, %d not in this bundle, of which %d erased"
+          % (opened, withheld, erased))
     last = {r["record"]: r["verdict"] for r in records if r.get("type") == "replay_verdict"}
     for verdict in sorted(set(last.values())):
         print("replayed   %d records: %s" % (list(last.values()).count(verdict), verdict))
@@ -372,36 +552,118 @@ def verify(bundle, trusted_key):
     return problems
 
 
+# ---- receipts (C2SP tlog-proof) ----
+
+
+def read_receipt(text):
+    """(leaf, index, hashes, checkpoint) of what `verbatim receipt` wrote, with --json or without."""
+    leaf = None
+    if text.startswith("{"):
+        both = json.loads(text)
+        text, leaf = both["receipt"], both["leaf"].encode()
+    head, separator, note = text.partition("\n\n")
+    lines = head.split("\n")
+    if not separator or lines.pop(0) != "c2sp.org/tlog-proof@v1":
+        raise Invalid("the receipt is not a tlog-proof")
+    if lines and lines[0].startswith("extra "):
+        extra = unbase64(lines.pop(0)[6:], "the receipt's extra line")
+        leaf = extra if leaf is None else leaf
+    if leaf is None:
+        raise Invalid("the receipt does not hold its leaf")
+    index = re.fullmatch(r"index (0|[1-9][0-9]*)", lines.pop(0) if lines else "")
+    if not index:
+        raise Invalid("the receipt names no index")
+    hashes = [unbase64(line, "a hash of the receipt") for line in lines]
+    if any(len(value) != 32 for value in hashes):
+        raise Invalid("a hash of the receipt is not 32 bytes")
+    return leaf, int(index.group(1)), hashes, note
+
+
+def root_of_path(leaf, index, size, hashes):
+    """The root that an inclusion proof leads to (RFC 9162 section 2.1.3.2), or None if it has the wrong length."""
+    if index >= size:
+        return None
+    node, last, value = index, size - 1, leaf_hash(leaf)
+    for sibling in hashes:
+        if last == 0:
+            return None
+        if node % 2 == 1 or node == last:
+            value = node_hash(sibling, value)
+            while node % 2 == 0 and node != 0:
+                node, last = node >> 1, last >> 1
+        else:
+            value = node_hash(value, sibling)
+        node, last = node >> 1, last >> 1
+    return value if last == 0 else None
+
+
+def verify_receipt(text, vkey, kept):
+    problems = []
+    leaf, index, hashes, note = read_receipt(text)
+    parse_leaf(index, leaf)
+    origin, size, root = parse_checkpoint(open_note(note, vkey))
+    if origin != parse_vkey(vkey)[0]:
+        problems.append("the checkpoint is of another log than the key")
+    if root_of_path(leaf, index, size, hashes) != root:
+        problems.append("the proof does not lead from the leaf to the checkpoint's root")
+    if kept is not None:
+        kept_origin, kept_size, kept_root = parse_checkpoint(open_note(kept, vkey))
+        if kept_origin != origin:
+            problems.append("the given checkpoint is of another log, " + kept_origin)
+        elif kept_size == size and kept_root != root:
+            problems.append("FORKED: the given checkpoint of size %d was signed for other leaves" % size)
+    print("origin     " + origin)
+    print("index      %d of %d leaves" % (index, size))
+    print("leaf       " + leaf.decode())
+    return problems
+
+
+# ---- the command line ----
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def usage(text):
+    print("verify.py: " + text, file=sys.stderr)
+    return 2
+
+
 def main(arguments):
-    bundle, key = None, None
+    bundle, given = None, {"--key": None, "--checkpoint": None, "--receipt": None}
     arguments = list(arguments)
     while arguments:
         argument = arguments.pop(0)
         if argument in ("-h", "--help"):
             print(__doc__)
             return 0
-        if argument == "--key" and arguments:
-            key = arguments.pop(0)
-            if os.path.isfile(key):
-                with open(key, encoding="utf-8") as file:
-                    key = file.read().strip()
+        if argument in given and arguments:
+            given[argument] = arguments.pop(0)
         elif bundle is None and not argument.startswith("-"):
             bundle = argument
         else:
-            print("verify.py: %s is not understood: see --help" % argument, file=sys.stderr)
-            return 2
-    if key is not None:
-        try:
-            parse_vkey(key)
-        except Invalid as fault:
-            print("verify.py: --key: %s" % fault, file=sys.stderr)
-            return 2
-    bundle = bundle or os.path.dirname(os.path.abspath(__file__))
-    if not os.path.exists(os.path.join(bundle, "manifest.json")):
-        print("verify.py: no manifest.json in %s: not a bundle" % bundle, file=sys.stderr)
-        return 2
+            return usage("%s is not understood: see --help" % argument)
+    key, kept, receipt = given["--key"], None, None
     try:
-        problems = verify(bundle, key)
+        if key is not None:
+            key = text_of(key).strip() if os.path.isfile(key) else key.strip()
+            parse_vkey(key)
+        kept = given["--checkpoint"] and text_of(given["--checkpoint"])
+        receipt = given["--receipt"] and text_of(given["--receipt"])
+    except (Invalid, OSError, ValueError) as fault:
+        return usage(str(fault))
+    if receipt is not None and (key is None or bundle is not None):
+        return usage("--receipt goes with --key, and without a bundle")
+    bundle = bundle or os.path.dirname(os.path.abspath(__file__))
+    if receipt is None and not (os.path.isfile(bundle) or os.path.exists(os.path.join(bundle, "manifest.json"))):
+        return usage("no manifest.json in %s: not a bundle" % bundle)
+    try:
+        if receipt is not None:
+            problems = verify_receipt(receipt, key, kept)
+        else:
+            problems = verify(Zip(bundle) if os.path.isfile(bundle) else Folder(bundle), key, kept)
     except Invalid as fault:
         problems = [str(fault)]
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as fault:

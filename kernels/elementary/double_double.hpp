@@ -110,7 +110,26 @@ VERBATIM_SHARED float tanh_f32(float x) {
 }
 
 /// Natural logarithm of a positive, normal x; absolute error below 2^-97.
-Dd log(double x);
+VERBATIM_SHARED Dd log(double x) {
+  // ln 2 as a sum of three f64.
+  constexpr double kLn2[3] = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56, 0x1.7b57a079a1934p-111};
+  int exponent = 0;
+  double m = std::frexp(x, &exponent);  // [0.5, 1)
+  if (m < 0x1.6a09e667f3bcdp-1) {
+    m *= 2;
+    --exponent;
+  }
+  // A first value by the series of 2 atanh(s), then one Newton step: log m = y + log(m e^-y).
+  const double s = (m - 1) / (m + 1);
+  const double s2 = s * s;
+  double series = 0;
+  for (int i = 23; i >= 1; i -= 2) series = series * s2 + 1.0 / i;
+  const double y = 2 * s * series;
+  const Dd d = exp(Dd{-y, 0}) * m - Dd{1, 0};  // about 2^-52
+  const Dd log_m = Dd{y, 0} + (d - scaled(d * d, -1));
+  const double n = exponent;
+  return two_product(n, kLn2[0]) + (two_product(n, kLn2[1]) + log_m);
+}
 /// Sine and cosine of |r| <= 0.8; relative error below 2^-95.
 struct SinCos {
   Dd sin, cos;

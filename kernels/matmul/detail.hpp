@@ -8,7 +8,8 @@
 namespace verbatim::kernels::detail {
 
 struct PanelRange {
-  const void* weights;  // packed, from panel 0
+  const void* weights;               // packed, from panel 0; unused when quantised
+  const std::byte* const* row_data;  // quantised: 16 rows a panel, from panel 0; else null
   Dtype dtype;
   std::size_t rows, cols;  // N, K
   std::size_t begin, end;  // panels

@@ -4,11 +4,11 @@
 #include "kernels/backend.hpp"
 #include "kernels/block.hpp"
 #include "kernels/dtype.hpp"
+#include "kernels/memory.hpp"
 #include "kernels/thread_pool.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -19,40 +19,48 @@ struct WeightsView {
   const void* data = nullptr;
   Dtype dtype = Dtype::f32;
   std::size_t rows = 0;  ///< N, the outputs
-  std::size_t cols = 0;  ///< K
+  std::size_t cols = 0;  ///< K; a whole number of the dtype's blocks
 };
 
-/// Weights in the order in which the kernels read them: panels of 16 rows, interleaved by k, in the stored type:
-/// element (n, k) is at ((n / 16) * cols + k) * 16 + n % 16; the last panel is filled up with zeros. Made once at load.
-/// The same for every backend. Movable, not copyable; reading is thread-safe.
+/// A weight matrix as the kernels read it; the same for every backend. Movable, not copyable; reading is thread-safe.
+///
+/// Floats are copied into panels of 16 rows, interleaved by k, in the stored type: element (n, k) is at
+/// ((n / 16) * cols + k) * 16 + n % 16; the last panel is filled up with zeros. Made once at load, from rows that may go.
+/// Quantised rows stay where they are, as they are (a mapped file), and must outlive this: a product decodes them on
+/// their way into registers.
 class PackedWeights {
  public:
   static constexpr std::size_t kPanel = kPanelRows;
 
   PackedWeights() = default;
-  /// Copies; `view` may go afterwards.
   explicit PackedWeights(const WeightsView& view, ThreadPool* pool = nullptr);
-  /// One matrix of several with the same cols and dtype, rows stacked in order (q, k, v; gate, up): one product
-  /// instead of three. The bits of each output are those of the separate products.
-  explicit PackedWeights(std::span<const WeightsView> stacked, ThreadPool* pool = nullptr);
+  /// Rows in this order, wherever each lies: several matrices become one (q, k, v; gate, up), whose outputs have the
+  /// bits of the separate products. Each points to `cols` elements.
+  PackedWeights(std::span<const std::byte* const> rows, Dtype dtype, std::size_t cols,
+                ThreadPool* pool = nullptr);
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] std::size_t cols() const { return cols_; }
   [[nodiscard]] Dtype dtype() const { return dtype_; }
   [[nodiscard]] std::size_t panels() const { return (rows_ + kPanel - 1) / kPanel; }
+  /// The packed panels, 64-byte aligned, and how long they are; null and 0 when quantised.
+  [[nodiscard]] const void* data() const { return data_.get(); }
   [[nodiscard]] std::size_t bytes() const {
-    return panels() * kPanel * cols_ * element_size(dtype_);
+    return data_.get() == nullptr ? 0 : panels() * kPanel * row_bytes(dtype_, cols_);
   }
-  [[nodiscard]] const void* data() const { return data_.get(); }  ///< 64-byte aligned
+  /// The rows themselves, 16 a panel, the last one repeated to fill its panel; null unless quantised.
+  [[nodiscard]] const std::byte* const* row_data() const {
+    return row_data_.empty() ? nullptr : row_data_.data();
+  }
 
-  /// Row n (an embedding, when the matrix is tied), exactly: out has cols() elements.
+  /// Row n (an embedding, when the matrix is tied) as to_f32(): out has cols() elements.
   void unpack_row(std::size_t n, float* out) const;
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
-  std::unique_ptr<std::byte, Free> data_;
+  void pack(std::span<const std::byte* const> rows, ThreadPool* pool);
+
+  AlignedMemory data_;
+  std::vector<const std::byte*> row_data_;
   std::size_t rows_ = 0, cols_ = 0;
   Dtype dtype_ = Dtype::f32;
 };

@@ -86,13 +86,24 @@ float dot_portable(const float* a, const float* b, std::size_t count) {
 
 using Panel = void (*)(const float*, const float*, std::size_t, float*);
 
+/// Panel p as (cols, 16) floats.
+void unpack_panel(const PanelRange& range, std::size_t p, std::vector<float>& panel) {
+  if (range.row_data == nullptr) {
+    const auto* stored = static_cast<const std::byte*>(range.weights);
+    return to_f32(stored + p * kPanel * row_bytes(range.dtype, range.cols), range.dtype,
+                  panel.size(), panel.data());
+  }
+  std::vector<float> row(range.cols);
+  for (std::size_t n = 0; n < kPanel; ++n) {
+    to_f32(range.row_data[p * kPanel + n], range.dtype, range.cols, row.data());
+    for (std::size_t k = 0; k < range.cols; ++k) panel[k * kPanel + n] = row[k];
+  }
+}
+
 void matmul_with(Panel panel_product, const PanelRange& range) {
-  const std::size_t size = element_size(range.dtype);
   std::vector<float> panel(range.cols * kPanel);
   for (std::size_t p = range.begin; p < range.end; ++p) {
-    const auto* stored =
-        static_cast<const std::byte*>(range.weights) + p * kPanel * range.cols * size;
-    to_f32(stored, range.dtype, panel.size(), panel.data());
+    unpack_panel(range, p, panel);
     const std::size_t lanes = std::min(kPanel, range.rows - p * kPanel);
     for (std::size_t row = 0; row < range.m; ++row) {
       float y[kPanel];

@@ -4,6 +4,7 @@
 
 #include "kernels/block.hpp"
 #include "kernels/matmul/detail.hpp"
+#include "kernels/quantised/quantised_vector.hpp"
 
 #include <cstddef>
 
@@ -15,18 +16,19 @@ struct Tile {
   static constexpr std::size_t kPanel = kPanelRows;
   static constexpr std::size_t kVectors = kPanel / V::kLanes;  // of a panel
   static constexpr std::size_t kAll = kVectors * panels;
-  static constexpr std::size_t kSize = dtype == Dtype::f32 ? 4 : 2;
+  static constexpr std::size_t kSize = block_layout(dtype).bytes;
+  using Sums = typename V::F[rows][kAll];
 
-  /// x: (depth, rows), so that one k lies together; w: the panels' first weights of this block; y: the totals, `lanes`
-  /// outputs wide. `first`: the totals are +0 instead of what y holds.
-  [[gnu::always_inline]] static inline void run(const float* x, std::size_t depth,
-                                                const std::byte* w, std::size_t panel_bytes,
-                                                float* y, std::size_t y_stride, std::size_t lanes,
-                                                bool first) {
-    typename V::F s[rows][kAll];
+  [[gnu::always_inline]] static inline void clear(Sums& s) {
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t v = 0; v < kAll; ++v) s[r][v] = V::zero();
     }
+  }
+
+  /// x: (depth, rows), so that one k lies together; w: the panels' first weights of this block.
+  [[gnu::always_inline]] static inline void accumulate(Sums& s, const float* x, std::size_t depth,
+                                                       const std::byte* w,
+                                                       std::size_t panel_bytes) {
     for (std::size_t k = 0; k < depth; ++k) {
       typename V::F weight[kAll];
       for (std::size_t v = 0; v < kAll; ++v) {
@@ -40,6 +42,11 @@ struct Tile {
       }
       x += rows;
     }
+  }
+
+  /// y: the totals, `lanes` outputs wide. `first`: the totals are +0 instead of what y holds.
+  [[gnu::always_inline]] static inline void add_to(const Sums& s, float* y, std::size_t y_stride,
+                                                   std::size_t lanes, bool first) {
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t v = 0; v < kAll; ++v) {
         float* out = y + r * y_stride + v * V::kLanes;
@@ -64,51 +71,130 @@ constexpr std::size_t panels_of(std::size_t rows) {
 template <class V>
 constexpr std::size_t kTileRows = V::kRegisters == 32 ? 12 : 6;
 
+/// Where a tile finds the weights of one block: packed floats.
 template <class V, Dtype dtype>
+struct PackedSource {
+  static constexpr bool kQuantised = false;
+  static constexpr std::size_t kSize = block_layout(dtype).bytes;
+  const std::byte* weights;  // of panel 0, from this block on
+  std::size_t panel_bytes;
+
+  PackedSource(const void* first, std::size_t bytes)
+      : weights(static_cast<const std::byte*>(first)), panel_bytes(bytes) {}
+
+  PackedSource(const PanelRange& range, std::size_t block)
+      : PackedSource(static_cast<const std::byte*>(range.weights) + block * kPanelRows * kSize,
+                     range.cols * kPanelRows * kSize) {}
+
+  template <std::size_t rows, std::size_t panels>
+  [[gnu::always_inline]] void tile(const float* x, std::size_t depth, std::size_t panel, float* y,
+                                   std::size_t y_stride, std::size_t lanes, bool first) const {
+    using T = Tile<V, dtype, rows, panels>;
+    typename T::Sums s;
+    T::clear(s);
+    T::accumulate(s, x, depth, weights + panel * panel_bytes, panel_bytes);
+    T::add_to(s, y, y_stride, lanes, first);
+  }
+};
+
+/// The same for quantised rows: decoded group by group into the first-level cache, and used there.
+template <class V>
+struct QuantisedSource {
+  static constexpr bool kQuantised = true;
+  static constexpr std::size_t kGroupFloats = kQuantisedGroup * kPanelRows;
+  const std::byte* const* rows_of_panels;
+  GroupDecoder<V> decoder;
+  std::size_t block;  // first k
+
+  QuantisedSource(const PanelRange& range, std::size_t first_k)
+      : rows_of_panels(range.row_data), decoder(GroupDecoder<V>::of(range.dtype)), block(first_k) {}
+
+  /// Group g of this block of k, of one panel: out is (32, 16). Groups come in rising order: `scales` lasts from one to
+  /// the next.
+  [[gnu::always_inline]] void decode(std::size_t panel, std::size_t g, PanelScales& scales,
+                                     float* out) const {
+    const std::byte* const* row = rows_of_panels + panel * kPanelRows;
+    const std::size_t group = block / kQuantisedGroup + g;
+    if (group % decoder.groups == 0) decoder.begin(row, group / decoder.groups, scales);
+    decoder.group(row, group / decoder.groups, group % decoder.groups, scales, out);
+  }
+
+  template <std::size_t rows, std::size_t panels>
+  [[gnu::always_inline]] void tile(const float* x, std::size_t depth, std::size_t panel, float* y,
+                                   std::size_t y_stride, std::size_t lanes, bool first) const {
+    using T = Tile<V, Dtype::f32, rows, panels>;
+    PanelScales scales[panels];
+    alignas(64) float weights[panels * kGroupFloats];
+    typename T::Sums s;
+    T::clear(s);
+    for (std::size_t g = 0; g < depth / kQuantisedGroup; ++g) {
+      for (std::size_t p = 0; p < panels; ++p) {
+        decode(panel + p, g, scales[p], weights + p * kGroupFloats);
+      }
+      T::accumulate(s, x + g * kQuantisedGroup * rows, kQuantisedGroup,
+                    reinterpret_cast<const std::byte*>(weights), kGroupFloats * sizeof(float));
+    }
+    T::add_to(s, y, y_stride, lanes, first);
+  }
+};
+
+template <class V, class Source>
 struct BlockedMatmul {
   static constexpr std::size_t kPanel = kPanelRows;
-  static constexpr std::size_t kSize = dtype == Dtype::f32 ? 4 : 2;
   static constexpr std::size_t kRows = kTileRows<V>;
   static constexpr std::size_t kChunk =
       kRows * 20;  // rows of x whose K block stays in the second-level cache
 
   const PanelRange& range;
 
-  /// All panels [begin, end), in steps of `panels`, then what is left in smaller steps.
+  /// Panels [begin, end), in steps of `panels`, then what is left in smaller steps.
   template <std::size_t rows, std::size_t panels>
-  [[gnu::noinline]] void panel_steps(const float* x, float* y, std::size_t block, std::size_t depth,
-                                     std::size_t begin) const {
-    const std::size_t panel_bytes = range.cols * kPanel * kSize;
-    const auto* w = static_cast<const std::byte*>(range.weights) + block * kPanel * kSize;
+  [[gnu::noinline]] static void panel_steps(const Source& source, const PanelRange& range,
+                                            const float* x, float* y, std::size_t depth, bool first,
+                                            std::size_t begin) {
     std::size_t p = begin;
     for (; p + panels <= range.end; p += panels) {
       const std::size_t left = range.rows - p * kPanel;
-      Tile<V, dtype, rows, panels>::run(
-          x, depth, w + p * panel_bytes, panel_bytes, y + p * kPanel, range.y_stride,
-          left < panels * kPanel ? left : panels * kPanel, block == 0);
+      source.template tile<rows, panels>(x, depth, p, y + p * kPanel, range.y_stride,
+                                         left < panels * kPanel ? left : panels * kPanel, first);
     }
     if constexpr (panels > 1) {
-      if (p < range.end) panel_steps<rows, panels / 2>(x, y, block, depth, p);
+      if (p < range.end) panel_steps<rows, panels / 2>(source, range, x, y, depth, first, p);
     }
   }
 
   /// `count` <= kRows rows, chosen at run time.
   template <std::size_t rows = kRows>
-  void tile_row(std::size_t count, const float* x, float* y, std::size_t block,
-                std::size_t depth) const {
-    if (count == rows)
-      return panel_steps<rows, panels_of<V>(rows)>(x, y, block, depth, range.begin);
-    if constexpr (rows > 1) tile_row<rows - 1>(count, x, y, block, depth);
+  static void tile_row(const Source& source, const PanelRange& range, std::size_t count,
+                       const float* x, float* y, std::size_t depth, bool first) {
+    if (count == rows) {
+      return panel_steps<rows, panels_of<V>(rows)>(source, range, x, y, depth, first, range.begin);
+    }
+    if constexpr (rows > 1) tile_row<rows - 1>(source, range, count, x, y, depth, first);
   }
 
-  /// Few rows: the weights are read once, in long runs.
+  /// Few rows: the weights are read once, each panel from its first byte to its last, for memory is what is waited for.
   void few_rows() const {
-    float packed[kRows * kBlock];
+    float* packed = new float[range.m * range.cols];
     for (std::size_t block = 0; block < range.cols; block += kBlock) {
-      const std::size_t depth = range.cols - block < kBlock ? range.cols - block : kBlock;
-      interleave(range.x + block, range.m, depth, packed);
-      tile_row(range.m, packed, range.y, block, depth);
+      interleave(range.x + block, range.m, depth_at(block), packed + range.m * block);
     }
+    constexpr std::size_t kGroup = panels_of<V>(1);
+    for (std::size_t p = range.begin; p < range.end; p += kGroup) {
+      PanelRange group = range;
+      group.begin = p;
+      group.end = range.end - p < kGroup ? range.end : p + kGroup;
+      for (std::size_t block = 0; block < range.cols; block += kBlock) {
+        tile_row(Source(range, block), group, range.m, packed + range.m * block, range.y,
+                 depth_at(block), block == 0);
+      }
+    }
+    delete[] packed;
+  }
+
+  /// How many k the block that begins at `block` has.
+  [[nodiscard]] std::size_t depth_at(std::size_t block) const {
+    return range.cols - block < kBlock ? range.cols - block : kBlock;
   }
 
   /// (rows, depth) of x to (depth, rows).
@@ -123,21 +209,46 @@ struct BlockedMatmul {
   void many_rows(const float* x, float* y, std::size_t m, float* packed) const {
     constexpr std::size_t kGroup = panels_of<V>(kRows);
     for (std::size_t block = 0; block < range.cols; block += kBlock) {
-      const std::size_t depth = range.cols - block < kBlock ? range.cols - block : kBlock;
+      const std::size_t depth = depth_at(block);
       for (std::size_t r = 0; r < m; r += kRows) {
         const std::size_t rows = m - r < kRows ? m - r : kRows;
         interleave(x + r * range.x_stride + block, rows, depth, packed + r * kBlock);
       }
+      const Source source(range, block);
       for (std::size_t p = range.begin; p < range.end; p += kGroup) {
         PanelRange group = range;
         group.begin = p;
         group.end = range.end - p < kGroup ? range.end : p + kGroup;
-        const BlockedMatmul part{group};
-        for (std::size_t r = 0; r < m; r += kRows) {
-          const std::size_t rows = m - r < kRows ? m - r : kRows;
-          part.tile_row(rows, packed + r * kBlock, y + r * range.y_stride, block, depth);
+        all_tiles(source, group, y, m, packed, depth, block == 0);
+      }
+    }
+  }
+
+  /// One group of panels, one block of k. Quantised weights become floats once, for all tiles.
+  [[gnu::noinline]] static void all_tiles(const Source& source, const PanelRange& group, float* y,
+                                          std::size_t m, const float* packed, std::size_t depth,
+                                          bool first) {
+    if constexpr (Source::kQuantised) {
+      alignas(64) float weights[panels_of<V>(kRows) * kBlock * kPanel];
+      PanelScales scales;
+      for (std::size_t p = group.begin; p < group.end; ++p) {
+        float* panel = weights + (p - group.begin) * kBlock * kPanel;
+        for (std::size_t g = 0; g < depth / kQuantisedGroup; ++g) {
+          source.decode(p, g, scales, panel + g * kQuantisedGroup * kPanel);
         }
       }
+      PanelRange decoded = group;
+      decoded.begin = 0;
+      decoded.end = group.end - group.begin;
+      decoded.rows = group.rows - group.begin * kPanel;
+      using Floats = PackedSource<V, Dtype::f32>;
+      return BlockedMatmul<V, Floats>::all_tiles(Floats(weights, kBlock * kPanel * sizeof(float)),
+                                                 decoded, y + group.begin * kPanel, m, packed,
+                                                 depth, first);
+    }
+    for (std::size_t r = 0; r < m; r += kRows) {
+      const std::size_t rows = m - r < kRows ? m - r : kRows;
+      tile_row(source, group, rows, packed + r * kBlock, y + r * group.y_stride, depth, first);
     }
   }
 
@@ -179,11 +290,13 @@ template <class V>
 [[gnu::always_inline]] static inline void matmul_vector(const PanelRange& range) {
   switch (range.dtype) {
     case Dtype::f32:
-      return BlockedMatmul<V, Dtype::f32>{range}.run();
+      return BlockedMatmul<V, PackedSource<V, Dtype::f32>>{range}.run();
     case Dtype::bf16:
-      return BlockedMatmul<V, Dtype::bf16>{range}.run();
+      return BlockedMatmul<V, PackedSource<V, Dtype::bf16>>{range}.run();
     case Dtype::f16:
-      return BlockedMatmul<V, Dtype::f16>{range}.run();
+      return BlockedMatmul<V, PackedSource<V, Dtype::f16>>{range}.run();
+    default:
+      return BlockedMatmul<V, QuantisedSource<V>>{range}.run();
   }
 }
 

@@ -26,6 +26,21 @@ struct RopeLlama3 {
 [[nodiscard]] std::vector<float> rope_scale_llama3(std::span<const float> inv,
                                                    const RopeLlama3& kind);
 
+struct RopeYarn {
+  double factor = 1;  ///< at least 1
+  double theta = 10000;
+  double original_max_position = 0;
+  double beta_fast = 32, beta_slow = 1;
+  bool truncate = true;  ///< the range's ends go to whole dimensions: low down, high up
+};
+/// Of the d/2 frequencies, those below `low` stay, those above `high` are divided by the factor, between them the two are
+/// blended: dimension(n) = d ln(original / (2 pi n)) / (2 ln theta); low = max(dimension(beta_fast), 0), high =
+/// min(dimension(beta_slow), d - 1), and 0.001 more where they are equal; ramp = (i - low) / (high - low) within 0 and 1;
+/// (inv / factor) ramp + inv (1 - ramp).
+[[nodiscard]] std::vector<float> rope_scale_yarn(std::span<const float> inv, const RopeYarn& kind);
+/// 0.1 ln(factor) + 1: the attention factor of YaRN unless one is configured.
+[[nodiscard]] double rope_yarn_attention_factor(double factor);
+
 /// Cosines and sines, correctly rounded, of the angles f64(p) * f64(inv[i]) (exact), times `attention_factor` (YaRN)
 /// before the rounding. Immutable; thread-safe.
 class RopeTable {

@@ -123,6 +123,34 @@ std::vector<float> rope_scale_llama3(std::span<const float> inv, const RopeLlama
   return scaled;
 }
 
+std::vector<float> rope_scale_yarn(std::span<const float> inv, const RopeYarn& kind) {
+  const auto log = [](double x) { return dd::log(x).hi; };  // the same everywhere, unlike libm's
+  const double d = 2 * static_cast<double>(inv.size());
+  const auto dimension = [&](double rotations) {
+    return d * log(kind.original_max_position / (2 * kPi * rotations)) / (2 * log(kind.theta));
+  };
+  double low = dimension(kind.beta_fast), high = dimension(kind.beta_slow);
+  if (kind.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = low > 0 ? low : 0;
+  high = high < d - 1 ? high : d - 1;
+  if (low == high) high = high + 0.001;
+  std::vector<float> scaled;
+  for (std::size_t i = 0; i < inv.size(); ++i) {
+    const double frequency = inv[i];
+    double ramp = (static_cast<double>(i) - low) / (high - low);
+    ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+    scaled.push_back(static_cast<float>((frequency / kind.factor) * ramp + frequency * (1 - ramp)));
+  }
+  return scaled;
+}
+
+double rope_yarn_attention_factor(double factor) {
+  return factor <= 1 ? 1 : 0.1 * dd::log(factor).hi + 1;
+}
+
 Result<RopeTable> RopeTable::make(std::span<const float> inv, std::size_t positions,
                                   double attention_factor, ThreadPool* pool) {
   if (positions > (std::size_t{1} << 24)) return invalid("more than 2^24 positions", "positions");

@@ -104,6 +104,11 @@ struct V {
       return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
     }
   }
+  /// Signed bytes [part * kLanes, ...) of 16, as f32.
+  VERBATIM_INLINE F from_bytes(__m128i bytes, std::size_t part) {
+    const __m128i eight = part == 0 ? bytes : _mm_srli_si128(bytes, 8);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+  }
   VERBATIM_INLINE float max_lane(F a) {
     float lane[kLanes];
     store(lane, a);

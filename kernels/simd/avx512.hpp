@@ -98,6 +98,10 @@ struct V {
       return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
     }
   }
+  /// 16 signed bytes as f32: there is one part.
+  VERBATIM_INLINE F from_bytes(__m128i bytes, std::size_t /*part*/) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+  }
   VERBATIM_INLINE float max_lane(F a) {
     float lane[kLanes];
     store(lane, a);

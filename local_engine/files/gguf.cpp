@@ -20,22 +20,39 @@ struct TensorType {
   std::uint32_t number;
   std::string_view name;
   std::uint64_t block_elements, block_bytes;
-  DType dtype;
+  std::optional<kernels::Dtype> dtype;
 };
+constexpr TensorType computed(std::uint32_t number, std::string_view name, kernels::Dtype dtype) {
+  const auto layout = kernels::block_layout(dtype);
+  return {number, name, layout.elements, layout.bytes, dtype};
+}
+using kernels::Dtype;
 constexpr std::array<TensorType, 25> kTensorTypes{{
-    {0, "F32", 1, 4, DType::f32},           {1, "F16", 1, 2, DType::f16},
-    {30, "BF16", 1, 2, DType::bf16},        {2, "Q4_0", 32, 18, DType::other},
-    {3, "Q4_1", 32, 20, DType::other},      {6, "Q5_0", 32, 22, DType::other},
-    {7, "Q5_1", 32, 24, DType::other},      {8, "Q8_0", 32, 34, DType::other},
-    {9, "Q8_1", 32, 36, DType::other},      {10, "Q2_K", 256, 84, DType::other},
-    {11, "Q3_K", 256, 110, DType::other},   {12, "Q4_K", 256, 144, DType::other},
-    {13, "Q5_K", 256, 176, DType::other},   {14, "Q6_K", 256, 210, DType::other},
-    {15, "Q8_K", 256, 292, DType::other},   {20, "IQ4_NL", 32, 18, DType::other},
-    {23, "IQ4_XS", 256, 136, DType::other}, {24, "I8", 1, 1, DType::other},
-    {25, "I16", 1, 2, DType::other},        {26, "I32", 1, 4, DType::other},
-    {27, "I64", 1, 8, DType::other},        {28, "F64", 1, 8, DType::other},
-    {34, "TQ1_0", 256, 54, DType::other},   {35, "TQ2_0", 256, 66, DType::other},
-    {39, "MXFP4", 32, 17, DType::other},
+    computed(0, "F32", Dtype::f32),
+    computed(1, "F16", Dtype::f16),
+    computed(30, "BF16", Dtype::bf16),
+    computed(2, "Q4_0", Dtype::q4_0),
+    computed(3, "Q4_1", Dtype::q4_1),
+    computed(6, "Q5_0", Dtype::q5_0),
+    computed(7, "Q5_1", Dtype::q5_1),
+    computed(8, "Q8_0", Dtype::q8_0),
+    computed(12, "Q4_K", Dtype::q4_k),
+    computed(13, "Q5_K", Dtype::q5_k),
+    computed(14, "Q6_K", Dtype::q6_k),
+    {9, "Q8_1", 32, 36, {}},
+    {10, "Q2_K", 256, 84, {}},
+    {11, "Q3_K", 256, 110, {}},
+    {15, "Q8_K", 256, 292, {}},
+    {20, "IQ4_NL", 32, 18, {}},
+    {23, "IQ4_XS", 256, 136, {}},
+    {24, "I8", 1, 1, {}},
+    {25, "I16", 1, 2, {}},
+    {26, "I32", 1, 4, {}},
+    {27, "I64", 1, 8, {}},
+    {28, "F64", 1, 8, {}},
+    {34, "TQ1_0", 256, 54, {}},
+    {35, "TQ2_0", 256, 66, {}},
+    {39, "MXFP4", 32, 17, {}},
 }};
 
 Error malformed(std::string what) { return {Errc::invalid_input, std::move(what), "", ""}; }

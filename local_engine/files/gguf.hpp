@@ -25,8 +25,8 @@ struct GgufFile {
 
 /// `not_found`, `storage_failed`, `invalid_input` (malformed: what and where), `unsupported`
 /// (version 1, big-endian, one part of a split model, a tensor type this build has never heard of),
-/// `newer_version`. Quantised tensors are read as DType::other and refused by whoever wants to
-/// compute with them.
+/// `newer_version`. Tensors of a type that the kernels do not decode are read without a dtype, and
+/// refused by whoever wants to compute with them.
 [[nodiscard]] Result<GgufFile> read_gguf(const std::filesystem::path& path);
 
 /// True if the file starts with "GGUF". False when it cannot be read.

@@ -18,23 +18,23 @@ constexpr std::size_t kDimensionsMax = 8;
 struct ElementType {
   std::string_view name;
   std::uint64_t bytes;
-  DType dtype;
+  std::optional<kernels::Dtype> dtype;
 };
 constexpr std::array<ElementType, 14> kElementTypes{{
-    {"F32", 4, DType::f32},
-    {"F16", 2, DType::f16},
-    {"BF16", 2, DType::bf16},
-    {"F64", 8, DType::other},
-    {"I64", 8, DType::other},
-    {"I32", 4, DType::other},
-    {"I16", 2, DType::other},
-    {"I8", 1, DType::other},
-    {"U64", 8, DType::other},
-    {"U32", 4, DType::other},
-    {"U16", 2, DType::other},
-    {"U8", 1, DType::other},
-    {"BOOL", 1, DType::other},
-    {"F8_E4M3", 1, DType::other},
+    {"F32", 4, kernels::Dtype::f32},
+    {"F16", 2, kernels::Dtype::f16},
+    {"BF16", 2, kernels::Dtype::bf16},
+    {"F64", 8, {}},
+    {"I64", 8, {}},
+    {"I32", 4, {}},
+    {"I16", 2, {}},
+    {"I8", 1, {}},
+    {"U64", 8, {}},
+    {"U32", 4, {}},
+    {"U16", 2, {}},
+    {"U8", 1, {}},
+    {"BOOL", 1, {}},
+    {"F8_E4M3", 1, {}},
 }};
 
 Error malformed(const std::filesystem::path& file, std::string what) {

@@ -20,8 +20,8 @@ namespace verbatim::local_engine {
 inline constexpr std::uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
 
 /// Adds the tensors of one file to `into`. A name already there is `invalid_input`. Element types
-/// beyond DType (F64, I64, ...) are read and marked `other`. On an error `into` may hold some of
-/// the tensors.
+/// that the kernels do not know (F64, I64, ...) are read without a dtype. On an error `into` may
+/// hold some of the tensors.
 [[nodiscard]] Result<void> read_safetensors(const std::filesystem::path& file, TensorSet& into);
 
 /// Reads the weights of a Hugging Face folder: the shards that `model.safetensors.index.json`

@@ -2,33 +2,6 @@
 
 namespace verbatim::local_engine {
 
-std::size_t dtype_bytes(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return 4;
-    case DType::f16:
-    case DType::bf16:
-      return 2;
-    case DType::other:
-      break;
-  }
-  return 0;
-}
-
-std::string_view dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "F32";
-    case DType::f16:
-      return "F16";
-    case DType::bf16:
-      return "BF16";
-    case DType::other:
-      break;
-  }
-  return "";
-}
-
 std::optional<std::uint64_t> checked_product(const std::vector<std::uint64_t>& shape) {
   std::uint64_t product = 1;
   for (const auto size : shape) {

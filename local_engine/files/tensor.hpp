@@ -1,6 +1,7 @@
 #pragma once
 // A named tensor as it lies in a model file.
 
+#include "kernels/dtype.hpp"
 #include "local_engine/files/mapped_file.hpp"
 #include "schema/bytes.hpp"
 
@@ -14,17 +15,13 @@
 
 namespace verbatim::local_engine {
 
-/// Element types that the engine computes with. `other`: a type known by name only, and refused on
-/// use.
-enum class DType { f32, f16, bf16, other };
-
 /// Row-major, outermost dimension first, little-endian. The data is borrowed from the mapped file
 /// and has no alignment.
 struct Tensor {
   std::string name;
-  DType dtype = DType::other;
-  std::string type_name;             ///< as the format spells it: "BF16", "Q4_K"
-  std::vector<std::uint64_t> shape;  ///< the product is `elements`
+  std::optional<kernels::Dtype> dtype;  ///< none: a type known by name only, and refused on use
+  std::string type_name;                ///< as the format spells it: "BF16", "Q4_K"
+  std::vector<std::uint64_t> shape;     ///< the product is `elements`
   std::uint64_t elements = 0;
   Bytes data;
 };
@@ -34,12 +31,6 @@ struct TensorSet {
   std::map<std::string, Tensor, std::less<>> tensors;
   std::vector<std::shared_ptr<const MappedFile>> files;
 };
-
-/// Bytes of one element; 0 for `other`.
-[[nodiscard]] std::size_t dtype_bytes(DType dtype);
-
-/// "F32", "F16", "BF16", or "" for `other`.
-[[nodiscard]] std::string_view dtype_name(DType dtype);
 
 /// The product, or nothing when it exceeds 64 bits.
 [[nodiscard]] std::optional<std::uint64_t> checked_product(const std::vector<std::uint64_t>& shape);

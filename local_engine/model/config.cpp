@@ -23,6 +23,31 @@ struct Limit {
 
 Error wrong(std::string what) { return {Errc::invalid_input, std::move(what), "", ""}; }
 
+Result<void> check_rope(const RopeConfig& rope, std::size_t rotary_dim) {
+  for (const double value :
+       {rope.factor, rope.low_freq_factor, rope.high_freq_factor, rope.beta_fast, rope.beta_slow}) {
+    if (!std::isfinite(value) || value <= 0) return wrong("a rope factor is not positive");
+  }
+  if ((rope.kind == RopeKind::llama3 || rope.kind == RopeKind::yarn) &&
+      !(rope.original_positions >= 1 && rope.original_positions <= kContextMax))
+    return wrong("original_max_position_embeddings is missing or impossible");
+  if (rope.kind == RopeKind::llama3 && rope.high_freq_factor <= rope.low_freq_factor)
+    return wrong("high_freq_factor is not above low_freq_factor");
+  if (rope.kind == RopeKind::yarn && rope.factor < 1) return wrong("yarn with a factor below 1");
+  if (!std::isfinite(rope.attention_factor) || rope.attention_factor < 0 ||
+      rope.attention_factor > 1e6)
+    return wrong("attention_factor is impossible");
+  if (rope.kind == RopeKind::factors && rope.factors.size() != rotary_dim / 2)
+    return wrong("there are " + std::to_string(rope.factors.size()) +
+                 " rope factors, not one for each of " + std::to_string(rotary_dim / 2) + " pairs");
+  for (const float factor : rope.factors) {
+    // Below 1 an inverse frequency could pass 1, which no table holds.
+    if (!(factor >= 1 && factor <= 1e6f))
+      return wrong("a rope factor of one pair is not between 1 and 1e6");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_config(const ModelConfig& config) {
@@ -56,23 +81,16 @@ Result<void> check_config(const ModelConfig& config) {
                           moe.intermediate_size > kWidthMax))
     return wrong("experts " + std::to_string(moe.experts) + ", of which " +
                  std::to_string(moe.experts_per_token) + " per token, are impossible");
-  const auto& rope = config.rope;
-  for (const double value : {rope.factor, rope.low_freq_factor, rope.high_freq_factor}) {
-    if (!std::isfinite(value) || value <= 0) return wrong("a rope factor is not positive");
+  if (config.rotary_dim % 2 != 0 || config.rotary_dim == 0 || config.rotary_dim > config.head_dim)
+    return wrong("the rotated part of a head, " + std::to_string(config.rotary_dim) + " of " +
+                 std::to_string(config.head_dim) + ", is impossible");
+  for (const double value : {config.attention_softcap, config.final_softcap}) {
+    if (!std::isfinite(value) || value < 0 || value > 1e6) return wrong("a soft-cap is impossible");
   }
-  if (rope.kind == RopeKind::llama3 &&
-      !(rope.original_positions >= 1 && rope.original_positions <= kContextMax))
-    return wrong("original_max_position_embeddings is missing or impossible");
-  if (rope.kind == RopeKind::llama3 && rope.high_freq_factor <= rope.low_freq_factor)
-    return wrong("high_freq_factor is not above low_freq_factor");
-  if (rope.kind == RopeKind::factors && rope.factors.size() != config.head_dim / 2)
-    return wrong("rope_freqs.weight has " + std::to_string(rope.factors.size()) +
-                 " factors, not head_dim / 2");
-  for (const float factor : rope.factors) {
-    // Below 1 an inverse frequency could pass 1, which no table holds.
-    if (!(factor >= 1 && factor <= 1e6f))
-      return wrong("a factor of rope_freqs.weight is impossible");
-  }
+  if (!(config.attention_scalar > 0x1p-40 && config.attention_scalar < 0x1p40))
+    return wrong("query_pre_attn_scalar is impossible");
+  if (const auto checked = check_rope(config.rope, config.rotary_dim); !checked) return checked;
+  if (config.local_rope) return check_rope(*config.local_rope, config.rotary_dim);
   return {};
 }
 

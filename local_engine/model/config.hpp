@@ -14,18 +14,21 @@
 namespace verbatim::local_engine {
 
 /// How positions become angles (numerics.md section 3). Kinds whose table depends on the length
-/// reached so far (dynamic NTK, longrope) are refused: they break decode == prefill. YaRN is
-/// refused too, for now.
-enum class RopeKind { plain, linear, llama3, factors };
+/// reached so far (dynamic NTK, longrope beyond its original length) are refused: they break
+/// decode == prefill.
+enum class RopeKind { plain, linear, llama3, yarn, factors };
 
 struct RopeConfig {
   RopeKind kind = RopeKind::plain;
   double theta = 10000;
   double factor = 1;
   double low_freq_factor = 1, high_freq_factor = 4;  ///< llama3
-  double original_positions = 0;                     ///< llama3
-  std::vector<float>
-      factors;  ///< a GGUF's rope_freqs.weight: what llama3 divides by, head_dim / 2 of them
+  double original_positions = 0;                     ///< llama3, yarn
+  double beta_fast = 32, beta_slow = 1;              ///< yarn
+  bool truncate = true;                              ///< yarn: its range goes to whole dimensions
+  double attention_factor = 0;  ///< of all cosines and sines; 0: what the kind says
+  /// What `factors` divides by, one a pair: a GGUF's rope_freqs.weight, longrope's short_factor.
+  std::vector<float> factors;
 };
 
 /// Mixture of experts; none when `experts` is 0.
@@ -35,6 +38,11 @@ struct MoeConfig {
   std::size_t intermediate_size = 0;  ///< of one expert
   bool renormalize = true;  ///< softmax over the chosen, else entries of the softmax over all
 };
+
+enum class Activation { silu, gelu_tanh };
+
+/// RMSNorm of q and k before the rotation: none, of each head by itself, of all heads together.
+enum class QkNorm { none, each_head, all_heads };
 
 /// Everything that decides the computation but the weights. All sizes are at least 1 and bounded,
 /// and fit each other.
@@ -49,8 +57,18 @@ struct ModelConfig {
   std::size_t context_max = 0;  ///< positions
   double rms_norm_eps = 0;
   RopeConfig rope;
+  std::optional<RopeConfig> local_rope;  ///< of layers with a window, where theirs is another
+  std::size_t rotary_dim = 0;            ///< how many elements of a head rotate, from its first on
+  double attention_scalar =
+      0;  ///< scores are multiplied by attention_scalar^-0.5; head_dim usually
+  double attention_softcap = 0, final_softcap = 0;  ///< 0: none
+  float embedding_scale = 1;
+  Activation activation = Activation::silu;
+  bool post_norms = false;         ///< a norm after each branch too, before it is added
+  bool norm_plus_one = false;      ///< the file holds w where norms multiply by 1 + w
+  bool fused_projections = false;  ///< the file holds q, k, v as one matrix, and gate, up as one
   bool qkv_bias = false, output_bias = false, mlp_bias = false;
-  bool qk_norm = false;              ///< RMSNorm of each head of q and k, before the rotation
+  QkNorm qk_norm = QkNorm::none;
   bool tied = false;                 ///< lm_head is the embedding
   std::vector<std::size_t> windows;  ///< of each layer; 0: none
   MoeConfig moe;
@@ -71,7 +89,8 @@ struct GgufHints {
   std::uint64_t vocab_rows = 0;     ///< of token_embd.weight
   std::vector<float> rope_factors;  ///< of rope_freqs.weight, if there is one
 };
-/// From a GGUF of architecture llama, qwen2, qwen3 or qwen3moe. Errors as above.
+/// From a GGUF of architecture llama, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3 or olmoe.
+/// Errors as above.
 [[nodiscard]] Result<ModelConfig> config_from_gguf(const GgufMetadata& metadata,
                                                    const GgufHints& hints);
 

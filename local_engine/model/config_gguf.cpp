@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -12,18 +13,30 @@ namespace verbatim::local_engine {
 namespace {
 
 Error wrong(std::string what) { return {Errc::invalid_input, std::move(what), "", ""}; }
-Error unsupported(std::string what) { return {Errc::unsupported, std::move(what), "", ""}; }
+Error unsupported(const std::string& what) {
+  return {Errc::unsupported, what + " is not supported", "", ""};
+}
 
 struct Family {
   std::string_view architecture;
-  bool qk_norm;
-  bool experts;
+  QkNorm qk_norm = QkNorm::none;
+  bool experts = false;
+  bool renormalize = true;  // the chosen experts' weights; no key says so
+  int gemma = 0;            // its generation
+  bool phi3 = false;
 };
 // "llama" is Llama, Mistral and Mixtral.
-constexpr std::array<Family, 4> kFamilies{{{"llama", false, true},
-                                           {"qwen2", false, false},
-                                           {"qwen3", true, false},
-                                           {"qwen3moe", true, true}}};
+constexpr std::array<Family, 9> kFamilies{{
+    {.architecture = "llama", .experts = true},
+    {.architecture = "qwen2"},
+    {.architecture = "qwen3", .qk_norm = QkNorm::each_head},
+    {.architecture = "qwen3moe", .qk_norm = QkNorm::each_head, .experts = true},
+    {.architecture = "olmoe", .qk_norm = QkNorm::all_heads, .experts = true, .renormalize = false},
+    {.architecture = "phi3", .phi3 = true},
+    {.architecture = "gemma", .gemma = 1},
+    {.architecture = "gemma2", .gemma = 2},
+    {.architecture = "gemma3", .qk_norm = QkNorm::each_head, .gemma = 3},
+}};
 
 /// Keys of one architecture: "llama." + name.
 class Keys {
@@ -49,7 +62,8 @@ class Keys {
   std::string prefix_;
 };
 
-Result<void> read_sizes(const Keys& keys, const GgufHints& hints, ModelConfig& config) {
+Result<void> read_sizes(const Keys& keys, const Family& family, const GgufHints& hints,
+                        ModelConfig& config) {
   const struct {
     const char* name;
     std::optional<std::uint64_t> fallback;
@@ -78,21 +92,32 @@ Result<void> read_sizes(const Keys& keys, const GgufHints& hints, ModelConfig& c
   if (*value_dim != config.head_dim) return unsupported("values of another length than keys");
   const auto rotated = keys.integer("rope.dimension_count", config.head_dim);
   if (!rotated) return rotated.error();
-  if (*rotated != config.head_dim) return unsupported("rope over a part of each head");
+  if (*rotated != config.head_dim && !family.phi3)
+    return unsupported("rope over a part of each head");
+  config.rotary_dim = *rotated;
+  config.attention_scalar = static_cast<double>(config.head_dim);
   return {};
 }
 
-Result<void> read_rope(const Keys& keys, const GgufHints& hints, RopeConfig& rope) {
-  const auto theta = keys.number("rope.freq_base", 10000);
+Result<void> read_rope(const Keys& keys, const GgufHints& hints, double context, RopeConfig& rope) {
+  const auto theta = keys.number("rope.freq_base", rope.theta);
   if (!theta) return theta.error();
   rope.theta = *theta;
+  for (const char* key : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor",
+                          "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_beta_fast",
+                          "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"}) {
+    if (keys.has(key)) return unsupported(std::string("key ") + key);
+  }
   const auto kind = keys.text("rope.scaling.type", "none");
   if (!kind) return kind.error();
-  if (*kind == "linear") {
-    rope.kind = RopeKind::linear;
+  if (*kind == "linear" || *kind == "yarn") {
+    rope.kind = *kind == "yarn" ? RopeKind::yarn : RopeKind::linear;
     const auto factor = keys.number("rope.scaling.factor");
     if (!factor) return factor.error();
     rope.factor = *factor;
+    const auto original = keys.number("rope.scaling.original_context_length", context);
+    if (!original) return original.error();
+    rope.original_positions = *original;
   } else if (*kind != "none") {
     return unsupported("rope kind " + printable(*kind));
   }
@@ -100,6 +125,52 @@ Result<void> read_rope(const Keys& keys, const GgufHints& hints, RopeConfig& rop
   if (rope.kind != RopeKind::plain) return unsupported("rope_freqs.weight with another rope kind");
   rope.kind = RopeKind::factors;
   rope.factors = hints.rope_factors;
+  return {};
+}
+
+/// What only Gemma has. A GGUF does not say the type that the model was trained in: the embedding's
+/// scale is the f32 root. Neither does it say query_pre_attn_scalar, which is hidden / heads in the
+/// largest models of the second and third generation, told by their number of layers.
+Result<void> read_gemma(const Keys& keys, const Family& family, ModelConfig& config) {
+  config.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config.hidden_size)));
+  config.activation = Activation::gelu_tanh;
+  config.post_norms = family.gemma >= 2;
+  if (family.gemma == 1) return {};
+  if (config.layers == (family.gemma == 2 ? 46u : 62u))
+    config.attention_scalar =
+        static_cast<double>(config.hidden_size) / static_cast<double>(config.heads);
+  const struct {
+    const char* key;
+    double* value;
+    double fallback;
+  } caps[] = {{"attn_logit_softcapping", &config.attention_softcap, family.gemma == 2 ? 50 : 0.0},
+              {"final_logit_softcapping", &config.final_softcap, family.gemma == 2 ? 30 : 0.0}};
+  for (const auto& cap : caps) {
+    const auto value = keys.number(cap.key, cap.fallback);
+    if (!value) return value.error();
+    *cap.value = *value;
+  }
+  if (family.gemma == 2) return {};
+  config.local_rope.emplace();
+  const auto theta = keys.number("rope.freq_base_swa", 10000);
+  if (!theta) return theta.error();
+  config.local_rope->theta = *theta;
+  return {};
+}
+
+Result<void> read_windows(const Keys& keys, const Family& family, ModelConfig& config) {
+  const bool alternating = family.gemma >= 2;
+  const auto window = keys.integer("attention.sliding_window", alternating ? 4096 : 0);
+  if (!window) return window.error();
+  config.windows.assign(config.layers, *window);
+  if (!alternating) return {};
+  // Every second layer sees all, or every sixth.
+  const auto pattern = keys.integer("attention.sliding_window_pattern", family.gemma == 2 ? 2 : 6);
+  if (!pattern) return pattern.error();
+  if (*pattern == 0) return wrong("attention.sliding_window_pattern is 0");
+  for (std::size_t i = 0; i < config.layers; ++i) {
+    if ((i + 1) % *pattern == 0) config.windows[i] = 0;
+  }
   return {};
 }
 
@@ -116,8 +187,7 @@ Result<void> read_experts(const Keys& keys, const Family& family, ModelConfig& c
   const auto shared = keys.integer("expert_shared_count", 0);
   if (!shared) return shared.error();
   if (*shared != 0) return unsupported("shared experts");
-  // Both architectures renormalise unless a key says otherwise.
-  config.moe = {*experts, *chosen, *width, true};
+  config.moe = {*experts, *chosen, *width, family.renormalize};
   config.moe_layers.assign(config.layers, true);
   return {};
 }
@@ -149,22 +219,26 @@ Result<ModelConfig> config_from_gguf(const GgufMetadata& metadata, const GgufHin
 
   ModelConfig config;
   config.architecture = *name;
-  if (const auto done = read_sizes(keys, hints, config); !done) return done.error();
+  if (const auto done = read_sizes(keys, *family, hints, config); !done) return done.error();
   const auto eps = keys.number("attention.layer_norm_rms_epsilon");
   if (!eps) return eps.error();
   config.rms_norm_eps = *eps;
-  if (const auto done = read_rope(keys, hints, config.rope); !done) return done.error();
-  for (const char* scale :
-       {"logit_scale", "residual_scale", "embedding_scale", "attention.scale"}) {
+  if (family->gemma == 3) config.rope.theta = 1e6;
+  const auto context = static_cast<double>(config.context_max);
+  if (const auto done = read_rope(keys, hints, context, config.rope); !done) return done.error();
+  for (const char* scale : {"logit_scale", "residual_scale", "embedding_scale", "attention.scale",
+                            "attention.clamp_kqv"}) {
     if (keys.has(scale)) return unsupported(std::string("key ") + scale);
   }
   config.qkv_bias = hints.has_qkv_bias;
   config.output_bias = hints.has_output_bias;
   config.qk_norm = family->qk_norm;
   config.tied = !hints.has_output;
-  const auto window = keys.integer("attention.sliding_window", 0);
-  if (!window) return window.error();
-  config.windows.assign(config.layers, *window);
+  config.fused_projections = family->phi3;
+  if (family->gemma > 0) {
+    if (const auto done = read_gemma(keys, *family, config); !done) return done.error();
+  }
+  if (const auto done = read_windows(keys, *family, config); !done) return done.error();
   if (const auto done = read_experts(keys, *family, config); !done) return done.error();
   const auto eos = read_eos(metadata);
   if (!eos) return eos.error();

@@ -49,7 +49,7 @@ void Model::mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, f
   const std::size_t rows = pass.size();
   const std::size_t width = config_.hidden_size, count = config_.moe.experts;
   std::vector<float> logits(rows * count);
-  multiply(layer.router, normed_.data(), rows, {}, logits.data());
+  multiply(layer.router, normed_.data(), rows, logits.data());
   std::vector<Routing> routings;
   for (std::size_t r = 0; r < rows; ++r) {
     const std::span<const float> row(logits.data() + r * count, count);

@@ -17,24 +17,25 @@ constexpr std::size_t kThreadedOperationsMin = 1u << 19;
 constexpr std::size_t kRopePositionsFirst = 1024;
 
 /// inv[i] of the configured kind. Numerics section 3.
-Result<std::vector<float>> inverse_frequencies(const ModelConfig& config) {
-  auto inverse = kernels::rope_inverse_frequencies(config.rope.theta, config.head_dim);
-  if (!inverse) return inverse;
-  const auto& rope = config.rope;
+std::vector<float> scaled(const std::vector<float>& inverse, const RopeConfig& rope) {
   switch (rope.kind) {
     case RopeKind::plain:
       return inverse;
     case RopeKind::linear:
-      return kernels::rope_scale_linear(*inverse, rope.factor);
+      return kernels::rope_scale_linear(inverse, rope.factor);
     case RopeKind::llama3:
-      return kernels::rope_scale_llama3(*inverse, {rope.factor, rope.low_freq_factor,
-                                                   rope.high_freq_factor, rope.original_positions});
+      return kernels::rope_scale_llama3(inverse, {rope.factor, rope.low_freq_factor,
+                                                  rope.high_freq_factor, rope.original_positions});
+    case RopeKind::yarn:
+      return kernels::rope_scale_yarn(inverse, {rope.factor, rope.theta, rope.original_positions,
+                                                rope.beta_fast, rope.beta_slow, rope.truncate});
     case RopeKind::factors:
-      for (std::size_t i = 0; i < inverse->size(); ++i)
-        (*inverse)[i] = static_cast<float>(double{(*inverse)[i]} / double{rope.factors[i]});
-      return inverse;
+      break;
   }
-  return inverse;
+  std::vector<float> divided;
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    divided.push_back(static_cast<float>(double{inverse[i]} / double{rope.factors[i]}));
+  return divided;
 }
 
 }  // namespace
@@ -46,9 +47,23 @@ Model::Model(ModelConfig config, kernels::Backend backend, int threads)
   attention_.heads = config_.heads;
   attention_.kv_heads = config_.kv_heads;
   attention_.head_dim = config_.head_dim;
-  // head_dim^-0.5 in f64: a square root and a division are correctly rounded everywhere, pow is
-  // not.
-  attention_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
+  // x^-0.5 in f64: a square root and a division are correctly rounded everywhere, pow is not.
+  attention_.scale = static_cast<float>(1.0 / std::sqrt(config_.attention_scalar));
+  attention_.softcap = static_cast<float>(config_.attention_softcap);
+}
+
+Result<Model::Rotation> Model::make_rotation(const RopeConfig& rope, std::size_t dim) {
+  const auto inverse = kernels::rope_inverse_frequencies(rope.theta, dim);
+  if (!inverse) return inverse.error();
+  Rotation rotation;
+  rotation.inverse_frequencies = scaled(*inverse, rope);
+  const bool has_factor = rope.kind == RopeKind::yarn || rope.kind == RopeKind::factors;
+  if (has_factor && rope.attention_factor != 0) {
+    rotation.attention_factor = rope.attention_factor;
+  } else if (rope.kind == RopeKind::yarn) {
+    rotation.attention_factor = kernels::rope_yarn_attention_factor(rope.factor);
+  }
+  return rotation;
 }
 
 Result<std::unique_ptr<Model>> Model::load(const ModelFiles& files, kernels::Backend backend,
@@ -60,13 +75,27 @@ Result<std::unique_ptr<Model>> Model::load(const ModelFiles& files, kernels::Bac
   auto weights = load_weights(files, model->config_, model->pool());
   if (!weights) return weights.error();
   model->weights_ = std::move(*weights);
-  auto inverse = inverse_frequencies(model->config_);
-  if (!inverse)
-    return Error{inverse.error().code, inverse.error().what, files.path.string(),
-                 inverse.error().advice};
-  model->inverse_frequencies_ = std::move(*inverse);
+  model->watches_files_ = model->weights_.read_from_files();
+  if (!model->watches_files_) model->weights_.files.clear();
+  std::vector<const RopeConfig*> ropes{&model->config_.rope};
+  if (model->config_.local_rope) ropes.push_back(&*model->config_.local_rope);
+  for (const RopeConfig* rope : ropes) {
+    auto rotation = make_rotation(*rope, model->config_.rotary_dim);
+    if (!rotation)
+      return Error{rotation.error().code, rotation.error().what, files.path.string(),
+                   rotation.error().advice};
+    model->rotations_.push_back(std::move(*rotation));
+  }
   if (const auto grown = model->grow_rope(1); !grown) return grown.error();
   return model;
+}
+
+Result<void> Model::check_files() const {
+  if (!watches_files_) return {};
+  for (const auto& file : weights_.files) {
+    if (const auto same = file->check_unchanged(); !same) return same.error();
+  }
+  return {};
 }
 
 std::size_t Model::kv_block_bytes() const {
@@ -80,25 +109,37 @@ std::shared_ptr<KvBlock> Model::new_kv_block() const {
 }
 
 Result<void> Model::grow_rope(std::size_t positions) {
-  if (positions <= rope_.positions()) return {};
-  const std::size_t wanted = std::min(
-      config_.context_max, std::max({positions, 2 * rope_.positions(), kRopePositionsFirst}));
-  auto table = kernels::RopeTable::make(inverse_frequencies_, wanted, 1, pool_.get());
-  if (!table) return table.error();
-  rope_ = std::move(*table);
+  for (Rotation& rotation : rotations_) {
+    const std::size_t have = rotation.table.positions();
+    if (positions <= have) continue;
+    const std::size_t wanted =
+        std::min(config_.context_max, std::max({positions, 2 * have, kRopePositionsFirst}));
+    auto table = kernels::RopeTable::make(rotation.inverse_frequencies, wanted,
+                                          rotation.attention_factor, pool_.get());
+    if (!table) return table.error();
+    rotation.table = std::move(*table);
+  }
   return {};
+}
+
+const kernels::RopeTable& Model::rope_of(std::size_t layer) const {
+  const bool local = rotations_.size() > 1 && config_.windows[layer] != 0;
+  return rotations_[local ? 1 : 0].table;
 }
 
 kernels::ThreadPool* Model::pool_for(std::size_t operations) {
   return operations >= kThreadedOperationsMin ? pool_.get() : nullptr;
 }
 
-void Model::multiply(const kernels::PackedWeights& weights, const float* x, std::size_t rows,
-                     const std::vector<float>& bias, float* out) {
-  kernels::matmul(
-      backend_, weights,
-      {x, rows, weights.cols(), bias.empty() ? nullptr : bias.data(), out, weights.rows()},
-      pool_for(rows * weights.rows() * weights.cols()));
+void Model::multiply(const Linear& weights, const float* x, std::size_t rows, float* out) {
+  const std::size_t width = weights.rows();
+  std::size_t first = 0;
+  for (const auto& part : weights.parts) {
+    const float* bias = weights.bias.empty() ? nullptr : weights.bias.data() + first;
+    kernels::matmul(backend_, part, {x, rows, part.cols(), bias, out + first, width},
+                    pool_for(rows * part.rows() * part.cols()));
+    first += part.rows();
+  }
 }
 
 void Model::normalize(const float* x, std::size_t rows, const std::vector<float>& weights,
@@ -114,7 +155,34 @@ void Model::embed(std::span<const ForwardRow> rows) {
   const std::size_t width = config_.hidden_size;
   x_.resize(rows.size() * width);
   for (std::size_t r = 0; r < rows.size(); ++r)
-    weights_.embedding.unpack_row(static_cast<std::size_t>(rows[r].token), x_.data() + r * width);
+    weights_.embedding.parts.front().unpack_row(static_cast<std::size_t>(rows[r].token),
+                                                x_.data() + r * width);
+  if (config_.embedding_scale != 1)
+    kernels::scale_in_place(backend_, x_.data(), config_.embedding_scale, x_.size());
+}
+
+/// q and k of every row, before the rotation.
+void Model::normalize_heads(const LayerWeights& layer, std::size_t rows) {
+  const std::size_t head_dim = config_.head_dim, q_width = config_.heads * head_dim;
+  const std::size_t width = layer.qkv.rows();
+  const auto eps = static_cast<float>(config_.rms_norm_eps);
+  if (config_.qk_norm == QkNorm::all_heads) {
+    for (const auto& [norm, offset] :
+         {std::pair{&layer.q_norm, std::size_t{0}}, std::pair{&layer.k_norm, q_width}}) {
+      float* x = qkv_.data() + offset;
+      kernels::rmsnorm(backend_,
+                       {rows, norm->size(), eps, false, x, width, norm->data(), x, width});
+    }
+    return;
+  }
+  for (std::size_t r = 0; r < rows; ++r) {
+    float* q = qkv_.data() + r * width;
+    float* k = q + q_width;
+    kernels::rmsnorm(backend_, {config_.heads, head_dim, eps, false, q, head_dim,
+                                layer.q_norm.data(), q, head_dim});
+    kernels::rmsnorm(backend_, {config_.kv_heads, head_dim, eps, false, k, head_dim,
+                                layer.k_norm.data(), k, head_dim});
+  }
 }
 
 void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
@@ -123,23 +191,12 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
   const std::size_t q_width = config_.heads * head_dim, kv_width = config_.kv_heads * head_dim;
   const std::size_t width = q_width + 2 * kv_width;
   qkv_.resize(rows.size() * width);
-  multiply(layer.qkv, normed_.data(), rows.size(), layer.qkv_bias, qkv_.data());
+  multiply(layer.qkv, normed_.data(), rows.size(), qkv_.data());
 
-  // Each head of q and k is normalized by itself, before the rotation.
-  if (config_.qk_norm) {
-    const auto eps = static_cast<float>(config_.rms_norm_eps);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      float* q = qkv_.data() + r * width;
-      float* k = q + q_width;
-      kernels::rmsnorm(backend_, {config_.heads, head_dim, eps, false, q, head_dim,
-                                  layer.q_norm.data(), q, head_dim});
-      kernels::rmsnorm(backend_, {config_.kv_heads, head_dim, eps, false, k, head_dim,
-                                  layer.k_norm.data(), k, head_dim});
-    }
-  }
+  if (config_.qk_norm != QkNorm::none) normalize_heads(layer, rows.size());
   for (const auto& [heads, offset] :
        {std::pair{config_.heads, std::size_t{0}}, std::pair{config_.kv_heads, q_width}})
-    kernels::rope_rotate(backend_, rope_,
+    kernels::rope_rotate(backend_, rope_of(index),
                          {rows.size(), heads, head_dim, kernels::RopePairing::half_split,
                           positions_.data(), qkv_.data() + offset, width});
 
@@ -163,21 +220,22 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
   for (std::size_t r = 0; r < rows.size(); ++r) rows[r].range |= queries[r].range;
 
   branch_.resize(rows.size() * config_.hidden_size);
-  multiply(layer.output, attended_.data(), rows.size(), layer.output_bias, branch_.data());
+  multiply(layer.output, attended_.data(), rows.size(), branch_.data());
 }
 
 void Model::feed_forward(const FeedForward& weights, const float* x, std::size_t rows, float* out) {
   const std::size_t width = weights.down.cols();
   gate_up_.resize(rows * 2 * width);
   gated_.resize(rows * width);
-  multiply(weights.gate_up, x, rows, weights.gate_up_bias, gate_up_.data());
+  multiply(weights.gate_up, x, rows, gate_up_.data());
   kernels::run_tasks(pool_for(rows * width * 8), rows, [&](std::size_t begin, std::size_t end) {
     for (std::size_t r = begin; r < end; ++r) {
       const float* gate = gate_up_.data() + r * 2 * width;
-      kernels::swiglu(backend_, gate, gate + width, width, gated_.data() + r * width);
+      const auto gated = config_.activation == Activation::silu ? kernels::swiglu : kernels::geglu;
+      gated(backend_, gate, gate + width, width, gated_.data() + r * width);
     }
   });
-  multiply(weights.down, gated_.data(), rows, weights.down_bias, out);
+  multiply(weights.down, gated_.data(), rows, out);
 }
 
 void Model::forward(std::span<ForwardRow> rows) {
@@ -191,7 +249,8 @@ void Model::forward(std::span<ForwardRow> rows) {
   }
   VERBATIM_CHECK(grow_rope(reach).has_value());
 
-  // 2. The layers: x += attention(norm(x)); x += feed_forward(norm(x)).
+  // 2. The layers: x += attention(norm(x)); x += feed_forward(norm(x)); some models normalize each
+  // branch once more before it is added.
   embed(rows);
   const std::size_t values = rows.size() * config_.hidden_size;
   normed_.resize(values);
@@ -199,6 +258,8 @@ void Model::forward(std::span<ForwardRow> rows) {
     const LayerWeights& layer = weights_.layers[i];
     normalize(x_.data(), rows.size(), layer.attention_norm, normed_.data());
     attend(i, rows);
+    if (config_.post_norms)
+      normalize(branch_.data(), rows.size(), layer.post_attention_norm, branch_.data());
     kernels::add_in_place(backend_, x_.data(), branch_.data(), values);
     normalize(x_.data(), rows.size(), layer.feed_forward_norm, normed_.data());
     if (config_.moe_layers[i]) {
@@ -206,6 +267,8 @@ void Model::forward(std::span<ForwardRow> rows) {
     } else {
       feed_forward(layer.dense, normed_.data(), rows.size(), branch_.data());
     }
+    if (config_.post_norms)
+      normalize(branch_.data(), rows.size(), layer.post_feed_forward_norm, branch_.data());
     kernels::add_in_place(backend_, x_.data(), branch_.data(), values);
   }
 
@@ -223,7 +286,14 @@ void Model::forward(std::span<ForwardRow> rows) {
 
 void Model::logits(std::size_t first, std::size_t count, float* out) {
   const auto& head = config_.tied ? weights_.embedding : weights_.lm_head;
-  multiply(head, last_.data() + first * config_.hidden_size, count, {}, out);
+  multiply(head, last_.data() + first * config_.hidden_size, count, out);
+  if (config_.final_softcap == 0) return;
+  const auto cap = static_cast<float>(config_.final_softcap);
+  const std::size_t width = head.rows();
+  kernels::run_tasks(pool_for(count * width * 8), width, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = 0; r < count; ++r)
+      kernels::softcap_in_place(backend_, out + r * width + begin, cap, end - begin);
+  });
 }
 
 }  // namespace verbatim::local_engine

@@ -31,7 +31,8 @@ struct ForwardRow {
 /// the sequence was cut into passes. One thread at a time.
 class Model {
  public:
-  /// Copies the weights into the kernels' form. Errors as read_config() and load_weights().
+  /// Brings the weights into the kernels' form: floats are copied, quantised rows are read from the
+  /// mapped file as they are needed. Errors as read_config() and load_weights().
   [[nodiscard]] static Result<std::unique_ptr<Model>> load(const ModelFiles& files,
                                                            kernels::Backend backend, int threads);
 
@@ -40,6 +41,10 @@ class Model {
   [[nodiscard]] kernels::ThreadPool* pool() { return pool_.get(); }
   [[nodiscard]] std::size_t kv_block_bytes() const;
   [[nodiscard]] std::shared_ptr<KvBlock> new_kv_block() const;
+
+  /// `storage_failed` when a file that weights are read from is not what it was: no result of this
+  /// model may be given out any more. Cheap: one system call a file, none when all was copied.
+  [[nodiscard]] Result<void> check_files() const;
 
   /// Computes all rows, stores their keys and values, and keeps the last hidden state of those that
   /// want logits.
@@ -52,13 +57,14 @@ class Model {
   Model(ModelConfig config, kernels::Backend backend, int threads);
   /// The table covers more positions when they are first reached; no entry depends on its length.
   [[nodiscard]] Result<void> grow_rope(std::size_t positions);
+  [[nodiscard]] const kernels::RopeTable& rope_of(std::size_t layer) const;
   void embed(std::span<const ForwardRow> rows);
   void attend(std::size_t layer, std::span<ForwardRow> rows);
+  void normalize_heads(const LayerWeights& layer, std::size_t rows);
   void feed_forward(const FeedForward& weights, const float* x, std::size_t rows, float* out);
   void mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, float* out);
   void normalize(const float* x, std::size_t rows, const std::vector<float>& weights, float* out);
-  void multiply(const kernels::PackedWeights& weights, const float* x, std::size_t rows,
-                const std::vector<float>& bias, float* out);
+  void multiply(const Linear& weights, const float* x, std::size_t rows, float* out);
   /// Null when the work is too small to be worth waking threads. The bits are the same either way.
   [[nodiscard]] kernels::ThreadPool* pool_for(std::size_t operations);
 
@@ -66,8 +72,15 @@ class Model {
   kernels::Backend backend_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   ModelWeights weights_;
-  std::vector<float> inverse_frequencies_;
-  kernels::RopeTable rope_;
+  bool watches_files_ = false;
+  /// Angles of one kind of layer.
+  struct Rotation {
+    std::vector<float> inverse_frequencies;
+    double attention_factor = 1;
+    kernels::RopeTable table;
+  };
+  [[nodiscard]] static Result<Rotation> make_rotation(const RopeConfig& rope, std::size_t dim);
+  std::vector<Rotation> rotations_;  // the model's, then, if they have one, that of windowed layers
   kernels::AttentionShape attention_;
 
   // Buffers of one pass, kept for the next. R: rows of the pass.

@@ -1,165 +1,37 @@
 #include "local_engine/model/weights.hpp"
 
+#include "local_engine/model/weight_source.hpp"
+
 #include <algorithm>
 #include <cstring>
-#include <set>
-#include <span>
 #include <string>
 #include <utility>
 
 namespace verbatim::local_engine {
 namespace {
 
-using kernels::PackedWeights;
-using kernels::WeightsView;
-using Shape = std::vector<std::uint64_t>;
-
-/// The two spellings of a tensor's name.
-struct Names {
-  std::string hugging_face, gguf;
-};
-
-Names in_layer(std::size_t layer, const std::string& hugging_face, const std::string& gguf) {
-  const auto index = std::to_string(layer);
-  return {"model.layers." + index + "." + hugging_face, "blk." + index + "." + gguf};
-}
-
-kernels::Dtype kernel_dtype(DType dtype) {
-  if (dtype == DType::bf16) return kernels::Dtype::bf16;
-  return dtype == DType::f16 ? kernels::Dtype::f16 : kernels::Dtype::f32;
-}
-
-/// A matrix on its way to the kernels: borrowed from the file, or own bytes when they had to be
-/// changed.
-struct Matrix {
-  std::uint64_t rows = 0, cols = 0;
-  DType dtype = DType::f32;
-  Bytes data;
-  ByteVector owned;
-  [[nodiscard]] WeightsView view() const {
-    return {owned.empty() ? data.data() : owned.data(), kernel_dtype(dtype), rows, cols};
-  }
-};
-
-/// Hands out the tensors of a model and remembers which were asked for.
-class Source {
- public:
-  Source(const ModelFiles& files, const ModelConfig& config, kernels::ThreadPool* pool)
-      : files_(files), config_(config), pool_(pool) {}
-
-  Result<const Tensor*> take(const Names& names, const Shape& shape) {
-    const auto& name = files_.gguf ? names.gguf : names.hugging_face;
-    const auto found = files_.tensors.tensors.find(name);
-    if (found == files_.tensors.tensors.end()) return wrong("no tensor '" + name + "'");
-    const Tensor& tensor = found->second;
-    if (tensor.shape != shape)
-      return wrong("tensor '" + name + "' has shape " + shape_text(tensor.shape) + ", not " +
-                   shape_text(shape));
-    if (tensor.dtype == DType::other)
-      return Error{Errc::unsupported, "tensor '" + name + "' is of type " + tensor.type_name,
-                   files_.path.string(), "use a file with F32, F16 or BF16 weights"};
-    used_.insert(name);
-    return &tensor;
-  }
-
-  Result<Matrix> matrix(const Names& names, std::uint64_t rows, std::uint64_t cols) {
-    const auto tensor = take(names, {rows, cols});
-    if (!tensor) return tensor.error();
-    return Matrix{rows, cols, (*tensor)->dtype, (*tensor)->data, {}};
-  }
-
-  Result<std::vector<float>> vector(const Names& names, std::uint64_t size) {
-    const auto tensor = take(names, {size});
-    if (!tensor) return tensor.error();
-    std::vector<float> values(size);
-    kernels::to_f32((*tensor)->data.data(), kernel_dtype((*tensor)->dtype), size, values.data());
-    return values;
-  }
-
-  Result<PackedWeights> packed(const Names& names, std::uint64_t rows, std::uint64_t cols) {
-    const auto weights = matrix(names, rows, cols);
-    if (!weights) return weights.error();
-    return PackedWeights(weights->view(), pool_);
-  }
-
-  /// Rows stacked in order. If their element types differ, all become f32, which changes no value.
-  PackedWeights stacked(std::vector<Matrix> parts) {
-    const bool same = std::all_of(parts.begin(), parts.end(),
-                                  [&](const auto& p) { return p.dtype == parts[0].dtype; });
-    std::vector<WeightsView> views;
-    for (auto& part : parts) {
-      if (!same) widen(part);
-      views.push_back(part.view());
-    }
-    return PackedWeights(std::span<const WeightsView>(views), pool_);
-  }
-
-  /// Every tensor of the file must have been asked for.
-  Result<void> refuse_unused() const {
-    for (const auto& [name, tensor] : files_.tensors.tensors) {
-      if (used_.contains(name)) continue;
-      // Tied by configuration: the copy of the embedding that some files carry is not read.
-      if (config_.tied && name == "lm_head.weight") continue;
-      // Derived tables that old converters stored.
-      if (!files_.gguf && name.ends_with(".rotary_emb.inv_freq")) continue;
-      if (files_.gguf && name == "rope_freqs.weight") continue;  // in the configuration already
-      return wrong("tensor '" + printable(name) + "' is no part of " + config_.architecture);
-    }
-    return {};
-  }
-
-  [[nodiscard]] bool permuted() const { return files_.gguf && config_.architecture == "llama"; }
-  [[nodiscard]] bool gguf() const { return files_.gguf.has_value(); }
-  Error wrong(std::string what) const {
-    return {Errc::invalid_input, std::move(what), files_.path.string(), ""};
-  }
-
- private:
-  static void widen(Matrix& part) {
-    const auto view = part.view();
-    ByteVector wide(part.rows * part.cols * sizeof(float));
-    kernels::to_f32(view.data, view.dtype, part.rows * part.cols,
-                    reinterpret_cast<float*>(wide.data()));
-    part.owned = std::move(wide);
-    part.dtype = DType::f32;
-  }
-
-  const ModelFiles& files_;
-  const ModelConfig& config_;
-  kernels::ThreadPool* pool_;
-  std::set<std::string, std::less<>> used_;
-};
-
 /// llama-architecture GGUFs hold the rows of each head of q and k interleaved: row 2i + s of a head
 /// is row s * head_dim / 2 + i of Hugging Face's.
-void unpermute(Matrix& weights, std::size_t heads, std::size_t head_dim) {
-  const std::size_t row_bytes = weights.cols * dtype_bytes(weights.dtype);
-  ByteVector ordered(weights.data.size());
-  for (std::size_t head = 0; head < heads; ++head) {
-    for (std::size_t i = 0; i < head_dim / 2; ++i) {
-      for (std::size_t side = 0; side < 2; ++side) {
-        const std::size_t from = head * head_dim + 2 * i + side;
-        const std::size_t to = head * head_dim + side * (head_dim / 2) + i;
-        std::memcpy(ordered.data() + to * row_bytes, weights.data.data() + from * row_bytes,
-                    row_bytes);
-      }
-    }
+template <class T>
+void unpermute(std::vector<T>& rows, std::size_t head_dim) {
+  const std::vector<T> stored = rows;
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    const std::size_t i = at % head_dim;
+    rows[at - i + (i % 2) * (head_dim / 2) + i / 2] = stored[at];
   }
-  weights.owned = std::move(ordered);
 }
 
-std::vector<float> unpermute(const std::vector<float>& bias, std::size_t heads,
-                             std::size_t head_dim) {
-  std::vector<float> ordered(bias.size());
-  for (std::size_t head = 0; head < heads; ++head) {
-    for (std::size_t i = 0; i < head_dim; ++i)
-      ordered[head * head_dim + (i % 2) * (head_dim / 2) + i / 2] = bias[head * head_dim + i];
+/// q, k and v, in one matrix or in three.
+Result<void> load_qkv(WeightSource& source, const ModelConfig& config, std::size_t index,
+                      LayerWeights& layer) {
+  if (config.fused_projections) {
+    auto fused =
+        source.linear(in_layer(index, "self_attn.qkv_proj.weight", "attn_qkv.weight"),
+                      (config.heads + 2 * config.kv_heads) * config.head_dim, config.hidden_size);
+    if (!fused) return fused.error();
+    layer.qkv = std::move(*fused);
+    return {};
   }
-  return ordered;
-}
-
-Result<void> load_attention(Source& source, const ModelConfig& config, std::size_t index,
-                            LayerWeights& layer) {
   struct Part {
     const char* hugging_face;
     const char* gguf;
@@ -169,128 +41,155 @@ Result<void> load_attention(Source& source, const ModelConfig& config, std::size
   const Part parts[] = {{"self_attn.q_proj", "attn_q", config.heads, true},
                         {"self_attn.k_proj", "attn_k", config.kv_heads, true},
                         {"self_attn.v_proj", "attn_v", config.kv_heads, false}};
-  std::vector<Matrix> stack;
+  std::vector<WeightRows> stack;
+  std::vector<float> biases;
   for (const auto& part : parts) {
     const std::size_t rows = part.heads * config.head_dim;
-    auto weights = source.matrix(in_layer(index, std::string(part.hugging_face) + ".weight",
-                                          std::string(part.gguf) + ".weight"),
-                                 rows, config.hidden_size);
+    const auto names = [&](const char* kind) {
+      return in_layer(index, std::string(part.hugging_face) + kind, std::string(part.gguf) + kind);
+    };
+    auto weights = source.rows(names(".weight"), rows, config.hidden_size);
     if (!weights) return weights.error();
-    const bool permuted = source.permuted() && part.rotated;
-    if (permuted) unpermute(*weights, part.heads, config.head_dim);
+    const bool permuted = source.gguf() && config.architecture == "llama" && part.rotated;
+    if (permuted) unpermute(weights->rows, config.head_dim);
     stack.push_back(std::move(*weights));
     if (!config.qkv_bias) continue;
-    auto bias = source.vector(
-        in_layer(index, std::string(part.hugging_face) + ".bias", std::string(part.gguf) + ".bias"),
-        rows);
+    auto bias = source.vector(names(".bias"), rows);
     if (!bias) return bias.error();
-    if (permuted) bias = unpermute(*bias, part.heads, config.head_dim);
-    layer.qkv_bias.insert(layer.qkv_bias.end(), bias->begin(), bias->end());
+    if (permuted) unpermute(*bias, config.head_dim);
+    biases.insert(biases.end(), bias->begin(), bias->end());
   }
   layer.qkv = source.stacked(std::move(stack));
+  layer.qkv.bias = std::move(biases);
+  return {};
+}
 
-  auto output = source.packed(in_layer(index, "self_attn.o_proj.weight", "attn_output.weight"),
-                              config.hidden_size, config.heads * config.head_dim);
-  if (!output) return output.error();
-  layer.output = std::move(*output);
-
-  struct Optional {
+Result<void> load_norms(WeightSource& source, const ModelConfig& config, std::size_t index,
+                        LayerWeights& layer) {
+  struct Norm {
     bool wanted;
-    Names names;
+    const char* hugging_face;
+    const char* gguf;
     std::size_t size;
     std::vector<float>* into;
   };
-  const Optional vectors[] = {
-      {true, in_layer(index, "input_layernorm.weight", "attn_norm.weight"), config.hidden_size,
-       &layer.attention_norm},
-      {true, in_layer(index, "post_attention_layernorm.weight", "ffn_norm.weight"),
-       config.hidden_size, &layer.feed_forward_norm},
-      {config.output_bias, in_layer(index, "self_attn.o_proj.bias", "attn_output.bias"),
-       config.hidden_size, &layer.output_bias},
-      {config.qk_norm, in_layer(index, "self_attn.q_norm.weight", "attn_q_norm.weight"),
-       config.head_dim, &layer.q_norm},
-      {config.qk_norm, in_layer(index, "self_attn.k_norm.weight", "attn_k_norm.weight"),
-       config.head_dim, &layer.k_norm}};
-  for (const auto& each : vectors) {
+  // With norms after the branches, Hugging Face's "post_attention_layernorm" is one of those; else it
+  // is the one before the feed-forward.
+  const bool post = config.post_norms;
+  const bool each_head = config.qk_norm == QkNorm::each_head;
+  const std::size_t hidden = config.hidden_size, head_dim = config.head_dim;
+  const Norm norms[] = {
+      {true, "input_layernorm", "attn_norm", hidden, &layer.attention_norm},
+      {post, "post_attention_layernorm", "post_attention_norm", hidden, &layer.post_attention_norm},
+      {true, post ? "pre_feedforward_layernorm" : "post_attention_layernorm", "ffn_norm", hidden,
+       &layer.feed_forward_norm},
+      {post, "post_feedforward_layernorm", "post_ffw_norm", hidden, &layer.post_feed_forward_norm},
+      {config.qk_norm != QkNorm::none, "self_attn.q_norm", "attn_q_norm",
+       (each_head ? 1 : config.heads) * head_dim, &layer.q_norm},
+      {config.qk_norm != QkNorm::none, "self_attn.k_norm", "attn_k_norm",
+       (each_head ? 1 : config.kv_heads) * head_dim, &layer.k_norm}};
+  for (const auto& each : norms) {
     if (!each.wanted) continue;
-    auto values = source.vector(each.names, each.size);
-    if (!values) return values.error();
-    *each.into = std::move(*values);
+    auto weights = source.norm(in_layer(index, std::string(each.hugging_face) + ".weight",
+                                        std::string(each.gguf) + ".weight"),
+                               each.size);
+    if (!weights) return weights.error();
+    *each.into = std::move(*weights);
   }
   return {};
 }
 
-Result<void> load_dense(Source& source, const ModelConfig& config, std::size_t index,
-                        FeedForward& out) {
+Result<void> load_attention(WeightSource& source, const ModelConfig& config, std::size_t index,
+                            LayerWeights& layer) {
+  if (const auto done = load_qkv(source, config, index, layer); !done) return done.error();
+  auto output = source.linear(in_layer(index, "self_attn.o_proj.weight", "attn_output.weight"),
+                              config.hidden_size, config.heads * config.head_dim);
+  if (!output) return output.error();
+  layer.output = std::move(*output);
+  if (!config.output_bias) return {};
+  auto bias = source.vector(in_layer(index, "self_attn.o_proj.bias", "attn_output.bias"),
+                            config.hidden_size);
+  if (!bias) return bias.error();
+  layer.output.bias = std::move(*bias);
+  return {};
+}
+
+/// Gate and up, in one matrix or in two.
+Result<Linear> load_gate_up(WeightSource& source, const ModelConfig& config, std::size_t index) {
   const std::size_t width = config.intermediate_size;
-  std::vector<Matrix> stack;
+  if (config.fused_projections)
+    return source.linear(in_layer(index, "mlp.gate_up_proj.weight", "ffn_up.weight"), 2 * width,
+                         config.hidden_size);
+  std::vector<WeightRows> stack;
+  std::vector<float> biases;
   for (const auto& names : {in_layer(index, "mlp.gate_proj.", "ffn_gate."),
                             in_layer(index, "mlp.up_proj.", "ffn_up.")}) {
-    auto weights = source.matrix({names.hugging_face + "weight", names.gguf + "weight"}, width,
-                                 config.hidden_size);
+    auto weights = source.rows({names.hugging_face + "weight", names.gguf + "weight"}, width,
+                               config.hidden_size);
     if (!weights) return weights.error();
     stack.push_back(std::move(*weights));
     if (!config.mlp_bias) continue;
     const auto bias = source.vector({names.hugging_face + "bias", names.gguf + "bias"}, width);
     if (!bias) return bias.error();
-    out.gate_up_bias.insert(out.gate_up_bias.end(), bias->begin(), bias->end());
+    biases.insert(biases.end(), bias->begin(), bias->end());
   }
-  out.gate_up = source.stacked(std::move(stack));
-  auto down = source.packed(in_layer(index, "mlp.down_proj.weight", "ffn_down.weight"),
-                            config.hidden_size, width);
+  Linear out = source.stacked(std::move(stack));
+  out.bias = std::move(biases);
+  return out;
+}
+
+Result<void> load_dense(WeightSource& source, const ModelConfig& config, std::size_t index,
+                        FeedForward& out) {
+  auto gate_up = load_gate_up(source, config, index);
+  if (!gate_up) return gate_up.error();
+  out.gate_up = std::move(*gate_up);
+  auto down = source.linear(in_layer(index, "mlp.down_proj.weight", "ffn_down.weight"),
+                            config.hidden_size, config.intermediate_size);
   if (!down) return down.error();
   out.down = std::move(*down);
   if (!config.mlp_bias) return {};
   auto bias =
       source.vector(in_layer(index, "mlp.down_proj.bias", "ffn_down.bias"), config.hidden_size);
   if (!bias) return bias.error();
-  out.down_bias = std::move(*bias);
+  out.down.bias = std::move(*bias);
   return {};
 }
 
-/// One expert's matrix: a tensor of its own in Hugging Face's files, a slice of a stack in a GGUF.
-Result<Matrix> expert_matrix(Source& source, const ModelConfig& config, std::size_t index,
-                             std::size_t expert, const std::string& hugging_face,
-                             const std::string& gguf, std::size_t rows, std::size_t cols) {
-  const auto names = in_layer(index, hugging_face, gguf);
-  if (!source.gguf()) return source.matrix(names, rows, cols);
-  const auto tensor = source.take(names, {config.moe.experts, rows, cols});
-  if (!tensor) return tensor.error();
-  const std::size_t bytes = rows * cols * dtype_bytes((*tensor)->dtype);
-  return Matrix{rows, cols, (*tensor)->dtype, (*tensor)->data.subspan(expert * bytes, bytes), {}};
-}
-
-Result<void> load_experts(Source& source, const ModelConfig& config, std::size_t index,
+Result<void> load_experts(WeightSource& source, const ModelConfig& config, std::size_t index,
                           LayerWeights& layer) {
   const bool mixtral = config.architecture == "MixtralForCausalLM";
   const std::string prefix = mixtral ? "block_sparse_moe." : "mlp.";
-  auto router = source.packed(in_layer(index, prefix + "gate.weight", "ffn_gate_inp.weight"),
+  auto router = source.linear(in_layer(index, prefix + "gate.weight", "ffn_gate_inp.weight"),
                               config.moe.experts, config.hidden_size);
   if (!router) return router.error();
   layer.router = std::move(*router);
+
   const std::size_t width = config.moe.intermediate_size;
+  struct Part {
+    const char* hugging_face;
+    const char* gguf;
+    std::size_t rows, cols;
+  };
+  const Part gate{mixtral ? "w1.weight" : "gate_proj.weight", "ffn_gate_exps.weight", width,
+                  config.hidden_size};
+  const Part up{mixtral ? "w3.weight" : "up_proj.weight", "ffn_up_exps.weight", width,
+                config.hidden_size};
+  const Part down{mixtral ? "w2.weight" : "down_proj.weight", "ffn_down_exps.weight",
+                  config.hidden_size, width};
   for (std::size_t expert = 0; expert < config.moe.experts; ++expert) {
     const std::string each = prefix + "experts." + std::to_string(expert) + ".";
     FeedForward out;
-    auto gate = expert_matrix(source, config, index, expert,
-                              each + (mixtral ? "w1.weight" : "gate_proj.weight"),
-                              "ffn_gate_exps.weight", width, config.hidden_size);
-    if (!gate) return gate.error();
-    auto up = expert_matrix(source, config, index, expert,
-                            each + (mixtral ? "w3.weight" : "up_proj.weight"), "ffn_up_exps.weight",
-                            width, config.hidden_size);
-    if (!up) return up.error();
-    auto down = expert_matrix(source, config, index, expert,
-                              each + (mixtral ? "w2.weight" : "down_proj.weight"),
-                              "ffn_down_exps.weight", config.hidden_size, width);
-    if (!down) return down.error();
-    std::vector<Matrix> stack;
-    stack.push_back(std::move(*gate));
-    stack.push_back(std::move(*up));
-    out.gate_up = source.stacked(std::move(stack));
-    stack.clear();
-    stack.push_back(std::move(*down));
-    out.down = source.stacked(std::move(stack));
+    for (const auto& [parts, into] : {std::pair{std::vector<Part>{gate, up}, &out.gate_up},
+                                      std::pair{std::vector<Part>{down}, &out.down}}) {
+      std::vector<WeightRows> stack;
+      for (const auto& part : parts) {
+        auto rows = source.expert_rows(in_layer(index, each + part.hugging_face, part.gguf), expert,
+                                       part.rows, part.cols);
+        if (!rows) return rows.error();
+        stack.push_back(std::move(*rows));
+      }
+      *into = source.stacked(std::move(stack));
+    }
     layer.experts.push_back(std::move(out));
   }
   return {};
@@ -326,7 +225,7 @@ Result<GgufHints> read_hints(const ModelFiles& files) {
   if (embedding->second.shape.size() == 2) hints.vocab_rows = embedding->second.shape[0];
   const auto factors = tensors.find("rope_freqs.weight");
   if (factors == tensors.end()) return hints;
-  if (factors->second.dtype != DType::f32 || factors->second.elements > 65'536)
+  if (factors->second.dtype != kernels::Dtype::f32 || factors->second.elements > 65'536)
     return Error{Errc::invalid_input, "tensor 'rope_freqs.weight' is malformed", "", ""};
   hints.rope_factors.resize(factors->second.elements);
   std::memcpy(hints.rope_factors.data(), factors->second.data.data(), factors->second.data.size());
@@ -334,6 +233,29 @@ Result<GgufHints> read_hints(const ModelFiles& files) {
 }
 
 }  // namespace
+
+std::size_t Linear::rows() const {
+  std::size_t count = 0;
+  for (const auto& part : parts) count += part.rows();
+  return count;
+}
+
+std::size_t Linear::cols() const { return parts.empty() ? 0 : parts.front().cols(); }
+
+bool ModelWeights::read_from_files() const {
+  const auto quantised = [](const Linear& linear) {
+    return std::any_of(linear.parts.begin(), linear.parts.end(),
+                       [](const auto& part) { return part.row_data() != nullptr; });
+  };
+  const auto any = [&](const FeedForward& each) {
+    return quantised(each.gate_up) || quantised(each.down);
+  };
+  return quantised(embedding) || quantised(lm_head) ||
+         std::any_of(layers.begin(), layers.end(), [&](const LayerWeights& layer) {
+           return quantised(layer.qkv) || quantised(layer.output) || quantised(layer.router) ||
+                  any(layer.dense) || std::any_of(layer.experts.begin(), layer.experts.end(), any);
+         });
+}
 
 Result<ModelConfig> read_config(const ModelFiles& files) {
   const auto located = [&](Error error) {
@@ -363,30 +285,32 @@ Result<ModelConfig> read_config(const ModelFiles& files) {
 
 Result<ModelWeights> load_weights(const ModelFiles& files, const ModelConfig& config,
                                   kernels::ThreadPool* pool) {
-  Source source(files, config, pool);
+  WeightSource source(files, config, pool);
   ModelWeights weights;
-  auto embedding = source.packed({"model.embed_tokens.weight", "token_embd.weight"},
+  auto embedding = source.linear({"model.embed_tokens.weight", "token_embd.weight"},
                                  config.vocab_size, config.hidden_size);
   if (!embedding) return embedding.error();
   weights.embedding = std::move(*embedding);
   for (std::size_t i = 0; i < config.layers; ++i) {
     LayerWeights layer;
+    if (const auto done = load_norms(source, config, i, layer); !done) return done.error();
     if (const auto done = load_attention(source, config, i, layer); !done) return done.error();
     const auto done = config.moe_layers[i] ? load_experts(source, config, i, layer)
                                            : load_dense(source, config, i, layer.dense);
     if (!done) return done.error();
     weights.layers.push_back(std::move(layer));
   }
-  auto norm = source.vector({"model.norm.weight", "output_norm.weight"}, config.hidden_size);
+  auto norm = source.norm({"model.norm.weight", "output_norm.weight"}, config.hidden_size);
   if (!norm) return norm.error();
   weights.final_norm = std::move(*norm);
   if (!config.tied) {
     auto head =
-        source.packed({"lm_head.weight", "output.weight"}, config.vocab_size, config.hidden_size);
+        source.linear({"lm_head.weight", "output.weight"}, config.vocab_size, config.hidden_size);
     if (!head) return head.error();
     weights.lm_head = std::move(*head);
   }
   if (const auto checked = source.refuse_unused(); !checked) return checked.error();
+  weights.files = files.tensors.files;
   return weights;
 }
 

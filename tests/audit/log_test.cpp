@@ -286,6 +286,9 @@ TEST_F(LogTest, ASecondWriterIsRefusedAndAppendsThroughTheSocket) {
   EXPECT_EQ(at.index, 2u);
   EXPECT_EQ(reader()->leaf(2)->json.at("actor"), "auditor");
   EXPECT_EQ(reader()->content(2, "note")->bytes, std::string("\0\xff", 2));
+  LeafDraft named = access;
+  named.id = at.id;
+  EXPECT_EQ(appender->append_and_wait(named).error().code, Errc::invalid_input);
   access.fields["v"] = 2;
   EXPECT_EQ(appender->append_and_wait(access).error().code, Errc::invalid_input);
   close();

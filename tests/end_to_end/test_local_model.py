@@ -47,6 +47,19 @@ class LocalModel(support.ProgramTest):
         self.assertEqual(contents["request.body"], body)
         self.assertEqual(contents["response.body"], answer.body)
 
+    def test_a_margin_or_deficit_without_bound_is_null(self):
+        def scored(token, *flags):
+            done = self.run_well("engine", "score", "--model", support.DEMO_MODEL, "--prompt-ids", "5,6,7", "--output-ids",
+                                 str(token), *flags, "--json")
+            return done.json["tokens"][0]
+        best = scored(8)["best"]
+        filtered = ("--temperature", "1", "--seed", "3", "--top-k", "1")
+        alone = scored(best, *filtered)
+        self.assertIsNone(alone["margin"], "the filter left no runner-up")
+        self.assertEqual(alone["deficit"], 0)
+        self.assertIsNone(scored(best + 1, *filtered)["deficit"], "the filter removed it")
+        self.assertGreater(scored(best, *filtered[:-1], "2")["margin"], 0)
+
     def test_a_repeat_is_a_hit_with_the_same_bytes_and_a_record_that_names_its_origin(self):
         first = self.served.post("/v1/chat/completions", chat("What is replay?", temperature=0))
         again = self.served.post("/v1/chat/completions", chat("What is replay?", temperature=0))

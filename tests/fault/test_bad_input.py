@@ -40,6 +40,20 @@ class BadInput(support.ProgramTest):
                      ("replay", "--data", self.data)):
             self.assert_one_line_error(verbatim(*args, timeout=30), USAGE)
 
+    def test_numbers_and_names_out_of_range_are_refused_and_never_wrapped_around(self):
+        generate = ("engine", "generate", "--prompt", "x", "--max-tokens", "1")
+        for args, named in (((*generate, "--threads", "100000"), "--threads"), ((*generate, "--threads", "-1"), "--threads"),
+                            ((*generate, "--neighbours", "-1"), "--neighbours"), ((*generate, "--seed", "-5"), "--seed"),
+                            ((*generate, "--seed", "18446744073709551616"), "--seed"), ((*generate, "--seed", "1e3"), "--seed"),
+                            ((*generate, "--prefill-chunk", "0"), "--prefill-chunk"), ((*generate, "--top-k", "-1"), "--top-k"),
+                            (("engine", "selfcheck", "--seconds", "-1"), "--seconds"),
+                            (("log", "list", "--limit", "-1"), "--limit"), (("log", "list", "--status", "done"), "--status"),
+                            (("export", "--out", "x", "--limit", "1.5"), "--limit"),
+                            (("export", "--out", "x", "--status", "done"), "--status"),
+                            (("replay", "--sample", "-4"), "--sample")):
+            self.assert_one_line_error(verbatim(*args, timeout=30), USAGE, named)
+        self.run_well(*generate, "--seed", "18446744073709551615")
+
     def test_help_has_an_example_for_every_subcommand(self):
         top = self.run_well("--help").out
         self.assertIn("Example", top)
@@ -129,6 +143,7 @@ class BadInput(support.ProgramTest):
             version = database.execute("PRAGMA user_version").fetchone()[0]
             self.assertGreater(version, 0)
             database.execute(f"PRAGMA user_version = {version + 1}")
+            database.execute("CREATE TABLE of_a_later_version (x)")
         database.close()
         before = path.read_bytes()
         for finished in (self.start("--upstream", "openai=http://127.0.0.1:9"),

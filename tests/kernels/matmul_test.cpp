@@ -153,8 +153,13 @@ TEST(MatmulShapes, StackedWeightsGiveTheBitsOfSeparateProducts) {
   const std::size_t k = 300, m = 3;
   const Matrix a = random_matrix(21, k, Dtype::bf16, 1, Kind::ordinary);
   const Matrix b = random_matrix(5, k, Dtype::bf16, 2, Kind::ordinary);
-  const WeightsView views[] = {a.view(), b.view()};
-  const PackedWeights stacked(views);
+  std::vector<const std::byte*> rows;
+  for (const Matrix* matrix : {&a, &b}) {
+    const auto* first = static_cast<const std::byte*>(matrix->view().data);
+    for (std::size_t r = 0; r < matrix->rows; ++r)
+      rows.push_back(first + r * row_bytes(Dtype::bf16, k));
+  }
+  const PackedWeights stacked(rows, Dtype::bf16, k);
   const std::vector<float> x = random_floats(m * k, 3);
   for (const Backend backend : supported_backends()) {
     const std::vector<float> y = run(backend, stacked, x, m);

@@ -135,6 +135,30 @@ TEST(Rope, ScaledKindsChangeTheFrequenciesAsTheirFormulasSay) {
   EXPECT_EQ(blended, 6u);
 }
 
+TEST(Rope, YarnKeepsFastFrequenciesDividesSlowOnesAndBlendsBetween) {
+  // 128 ln(4096 / (2 pi 32)) / (2 ln 10000) = 20.94, down to 20; with 1 rotation 45.03, up to 46.
+  const std::vector<float> inv = rope_inverse_frequencies(10000, 128).value();
+  const std::vector<float> yarn =
+      rope_scale_yarn(inv, {.factor = 16, .theta = 10000, .original_max_position = 4096});
+  for (std::size_t i = 0; i < inv.size(); ++i) {
+    const double f = static_cast<double>(inv[i]);
+    const double ramp = std::clamp((static_cast<double>(i) - 20) / 26, 0.0, 1.0);
+    EXPECT_TRUE(same_bits(yarn[i], static_cast<float>((f / 16) * ramp + f * (1 - ramp)))) << i;
+  }
+  EXPECT_EQ(yarn[20], inv[20]);
+  EXPECT_EQ(yarn[46], inv[46] / 16);
+  EXPECT_DOUBLE_EQ(rope_yarn_attention_factor(16), 1.2772588722239782);
+  EXPECT_EQ(rope_yarn_attention_factor(1), 1);
+
+  // Not truncated, the range's ends are where they fall; an empty range is a step at 45.03.
+  RopeYarn exact{.factor = 16, .theta = 10000, .original_max_position = 4096, .truncate = false};
+  EXPECT_EQ(rope_scale_yarn(inv, exact)[20], inv[20]);
+  EXPECT_NE(rope_scale_yarn(inv, exact)[21], yarn[21]);
+  exact.beta_fast = exact.beta_slow = 1;
+  EXPECT_EQ(rope_scale_yarn(inv, exact)[45], inv[45]);
+  EXPECT_EQ(rope_scale_yarn(inv, exact)[46], inv[46] / 16);
+}
+
 TEST(Rope, RotationMatchesItsFormulaForBothPairingsOnEveryBackend) {
   const std::size_t rows = 4, heads = 3, stride = 3 * 20 + 5;
   const std::vector<std::size_t> positions = {0, 3, 77, 99};

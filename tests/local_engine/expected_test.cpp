@@ -51,7 +51,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ExpectedTest,
                          testing::Values("stories260K-hf", "stories260K-mixtral4",
                                          "tiny-random-llama", "tiny-random-mistral",
                                          "tiny-random-qwen2", "tiny-random-qwen3",
-                                         "tiny-random-mixtral", "tiny-random-qwen3-moe"),
+                                         "tiny-random-mixtral", "tiny-random-qwen3-moe",
+                                         "tiny-random-gemma2", "tiny-random-gemma3"),
                          [](const auto& param_info) {
                            std::string name = param_info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -93,7 +94,9 @@ TEST(ExpectedTest, EveryFileOfTheSameNumbersGivesTheSameDigests) {
       {"tiny-random-qwen2", "tiny-random-qwen2/model-f32.gguf"},
       {"tiny-random-qwen3", "tiny-random-qwen3/model-f32.gguf"},
       {"tiny-random-mixtral", "tiny-random-mixtral/model-f32.gguf"},
-      {"tiny-random-qwen3-moe", "tiny-random-qwen3-moe/model-f32.gguf"}};
+      {"tiny-random-qwen3-moe", "tiny-random-qwen3-moe/model-f32.gguf"},
+      {"tiny-random-gemma2", "tiny-random-gemma2/model-f32.gguf"},
+      {"tiny-random-gemma3", "tiny-random-gemma3/model-f32.gguf"}};
   for (const auto& [a, b] : pairs) {
     const auto one = load(folder / a), other = load(folder / b);
     ASSERT_NE(other, nullptr) << b;
@@ -105,7 +108,7 @@ TEST(ExpectedTest, EveryFileOfTheSameNumbersGivesTheSameDigests) {
   }
 }
 
-TEST(ExpectedTest, HalfPrecisionGgufsRunAndQuantisedOnesAreRefusedByName) {
+TEST(ExpectedTest, HalfPrecisionAndQuantisedGgufsRun) {
   VERBATIM_NEED_SHARED(folder, "data/models/stories260K");
   const auto request = greedy({1, 403, 407, 261, 378}, 40);
   const auto full = load(folder / "stories260K.gguf")->generate_and_wait(request).value();
@@ -113,23 +116,29 @@ TEST(ExpectedTest, HalfPrecisionGgufsRunAndQuantisedOnesAreRefusedByName) {
   EXPECT_EQ(ids_of(half), ids_of(full));
   EXPECT_NE(half.logits_digest, full.logits_digest);
   EXPECT_TRUE(load(folder / "stories260K-BF16.gguf")->generate_and_wait(request));
-  const auto quantised = Engine::load(folder / "stories260K-Q4_K_M.gguf", {});
-  ASSERT_FALSE(quantised);
-  EXPECT_EQ(quantised.error().code, Errc::unsupported);
-  EXPECT_NE(quantised.error().what.find("is of type Q5_0"), std::string::npos)
-      << quantised.error().message();
+  EXPECT_TRUE(load(folder / "stories260K-Q4_K_M.gguf")->generate_and_wait(request));
 }
 
-TEST(ExpectedTest, OtherArchitecturesAreRefusedByName) {
-  VERBATIM_NEED_SHARED(folder, "data/models");
-  for (const auto& [path, name] : {std::pair{"tiny-random-gemma2", "Gemma2ForCausalLM"},
-                                   std::pair{"tiny-random-gemma3", "Gemma3ForCausalLM"},
-                                   std::pair{"tiny-random-gemma2/model-f32.gguf", "gemma2"}}) {
-    const auto engine = Engine::load(folder / path, {});
-    ASSERT_FALSE(engine);
-    EXPECT_EQ(engine.error().code, Errc::unsupported);
-    EXPECT_NE(engine.error().what.find(name), std::string::npos) << engine.error().message();
+TEST(ExpectedTest, TheQuantisedModelIsWithinTheOtherEnginesRoundingOfActivations) {
+  // The reference rounds activations to 8 bits for these products, this engine does not: an error of
+  // 1/254 of the largest of 32 in each product, which adds up to some hundredths of a logit.
+  VERBATIM_NEED_SHARED(folder, "data/models/stories260K");
+  const auto engine = load(folder / "stories260K-Q4_K_M.gguf");
+  ASSERT_NE(engine, nullptr);
+  double worst = 0;
+  std::size_t compared = 0;
+  for (const auto& line : lines(folder / "expected-llamacpp.jsonl")) {
+    if (line.at("file") != "stories260K-Q4_K_M.gguf" || line.at("kv_cache") != "f32") continue;
+    const auto ids = line.at("ids").get<std::vector<TokenId>>();
+    auto output = line.at("greedy_ids").get<std::vector<TokenId>>();
+    const auto scored = engine->score(greedy(ids, 0), output).value();
+    for (std::size_t i = 0; i < output.size(); ++i, ++compared)
+      worst = std::max(worst, std::abs(double{scored.tokens[i].logprob} -
+                                       line.at("greedy_logprobs")[i].get<double>()));
   }
+  RecordProperty("worst_difference", std::to_string(worst));
+  EXPECT_GT(compared, 300u);
+  EXPECT_LT(worst, 0.1);
 }
 
 TEST(ExpectedTest, TheTrainedModelTellsItsStoryInText) {

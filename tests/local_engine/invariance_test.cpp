@@ -42,6 +42,58 @@ TinyModel experts() {
   return model;
 }
 
+/// Soft-caps, norms after the branches, every second layer with a window beyond one block.
+TinyModel gemma2() {
+  TinyModel model;
+  model.architecture = "Gemma2ForCausalLM";
+  model.tied = true;
+  model.context = 2048;
+  model.layers = 3;
+  model.config = {{"sliding_window", 300},
+                  {"query_pre_attn_scalar", 11},
+                  {"attn_logit_softcapping", 3.0},
+                  {"final_logit_softcapping", 2.0}};
+  return model;
+}
+
+/// Two tables of angles, one for the layers with a window.
+TinyModel gemma3() {
+  TinyModel model;
+  model.architecture = "Gemma3ForCausalLM";
+  model.tied = true;
+  model.qk_norm = true;
+  model.context = 2048;
+  model.layers = 3;
+  model.config = {{"sliding_window", 260},
+                  {"sliding_window_pattern", 3},
+                  {"query_pre_attn_scalar", 8},
+                  {"rope_theta", 1e6},
+                  {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
+  return model;
+}
+
+TinyModel phi3() {
+  TinyModel model;
+  model.architecture = "Phi3ForCausalLM";
+  model.context = 2048;
+  model.config = {
+      {"sliding_window", 270},
+      {"partial_rotary_factor", 0.75},
+      {"rope_scaling",
+       {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.5, 4.0}}, {"attention_factor", 1.2}}}};
+  return model;
+}
+
+TinyModel olmoe() {
+  TinyModel model = experts();
+  model.architecture = "OlmoeForCausalLM";
+  model.context = 2048;
+  model.config = {
+      {"rope_scaling",
+       {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 128}}}};
+  return model;
+}
+
 struct Named {
   std::string name;
   TinyModel model;
@@ -188,7 +240,9 @@ TEST_P(InvarianceTest, AHitInThePrefixCacheChangesNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Models, InvarianceTest,
                          testing::Values(Named{"wide", wide()}, Named{"windowed", windowed()},
-                                         Named{"experts", experts()}),
+                                         Named{"experts", experts()}, Named{"gemma2", gemma2()},
+                                         Named{"gemma3", gemma3()}, Named{"phi3", phi3()},
+                                         Named{"olmoe", olmoe()}),
                          [](const auto& param_info) { return param_info.param.name; });
 
 TEST(PrefixCacheTest, AnotherContinuationOfTheSamePrefixIsNotTakenForIt) {

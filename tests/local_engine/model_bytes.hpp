@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,7 +64,17 @@ struct GgufParts {
   }
 };
 
-/// The name in a GGUF of a tensor of a Llama in Hugging Face's spelling.
+/// What a GGUF calls the architecture.
+inline std::string gguf_architecture(const TinyModel& model) {
+  static const std::map<std::string, std::string> kNames{
+      {"LlamaForCausalLM", "llama"},   {"MistralForCausalLM", "llama"},
+      {"MixtralForCausalLM", "llama"}, {"Qwen2ForCausalLM", "qwen2"},
+      {"Qwen3ForCausalLM", "qwen3"},   {"Qwen3MoeForCausalLM", "qwen3moe"}};
+  return kNames.at(model.architecture);
+}
+
+/// The name in a GGUF of a tensor in Hugging Face's spelling. That of an expert is the name of the
+/// tensor that holds all of them.
 inline std::string gguf_name(const std::string& name) {
   if (name == "model.embed_tokens.weight") return "token_embd.weight";
   if (name == "model.norm.weight") return "output_norm.weight";
@@ -70,21 +82,30 @@ inline std::string gguf_name(const std::string& name) {
   const auto layer_end = name.find('.', std::string("model.layers.").size());
   const std::string layer = name.substr(13, layer_end - 13);
   const std::string rest = name.substr(layer_end + 1);
-  constexpr std::array<std::pair<const char*, const char*>, 9> kNames{
-      {{"input_layernorm", "attn_norm"},
-       {"post_attention_layernorm", "ffn_norm"},
-       {"self_attn.q_proj", "attn_q"},
-       {"self_attn.k_proj", "attn_k"},
-       {"self_attn.v_proj", "attn_v"},
-       {"self_attn.o_proj", "attn_output"},
-       {"mlp.gate_proj", "ffn_gate"},
-       {"mlp.up_proj", "ffn_up"},
-       {"mlp.down_proj", "ffn_down"}}};
+  static const std::map<std::string, std::string> kNames{{"input_layernorm", "attn_norm"},
+                                                         {"post_attention_layernorm", "ffn_norm"},
+                                                         {"self_attn.q_proj", "attn_q"},
+                                                         {"self_attn.k_proj", "attn_k"},
+                                                         {"self_attn.v_proj", "attn_v"},
+                                                         {"self_attn.o_proj", "attn_output"},
+                                                         {"self_attn.q_norm", "attn_q_norm"},
+                                                         {"self_attn.k_norm", "attn_k_norm"},
+                                                         {"mlp.gate_proj", "ffn_gate"},
+                                                         {"mlp.up_proj", "ffn_up"},
+                                                         {"mlp.down_proj", "ffn_down"},
+                                                         {"mlp.gate", "ffn_gate_inp"},
+                                                         {"block_sparse_moe.gate", "ffn_gate_inp"}};
   const std::string stem = rest.substr(0, rest.rfind('.'));
-  for (const auto& [from, to] : kNames) {
-    if (stem == from) return "blk." + layer + "." + to + rest.substr(rest.rfind('.'));
+  std::string to;
+  if (stem.find(".experts.") != std::string::npos) {
+    const std::string matrix = stem.substr(stem.rfind('.') + 1);
+    to = matrix == "w1" || matrix == "gate_proj" ? "ffn_gate_exps"
+         : matrix == "w3" || matrix == "up_proj" ? "ffn_up_exps"
+                                                 : "ffn_down_exps";
+  } else {
+    to = kNames.at(stem);
   }
-  return name;
+  return "blk." + layer + "." + to + rest.substr(rest.rfind('.'));
 }
 
 /// The rows of each head as llama.cpp's converter orders them: 0, d/2, 1, d/2 + 1, ...
@@ -100,35 +121,74 @@ inline std::vector<float> permuted_rows(const TinyTensor& tensor, std::size_t he
   return out;
 }
 
-/// A Llama as GGUF, with the weights of tiny_tensors().
-inline GgufParts gguf_parts(const TinyModel& model) {
+/// A tensor's type and bytes in a GGUF.
+struct GgufTensor {
+  std::uint32_t type = 0;
+  std::string bytes;
+};
+using GgufEncoder =
+    std::function<GgufTensor(const std::string& gguf_name, const std::vector<float>& values)>;
+
+/// In the model's own type; vectors in F32, as converters keep them.
+inline GgufEncoder gguf_floats(const std::string& dtype) {
+  return [dtype](const std::string& name, const std::vector<float>& values) {
+    const bool vector = name.find("norm") != std::string::npos || name.ends_with(".bias");
+    const std::string type = vector ? "F32" : dtype;
+    GgufTensor tensor{type == "F32" ? 0u : type == "F16" ? 1u : 30u, {}};
+    for (const float value : values) append_value(tensor.bytes, type, value);
+    return tensor;
+  };
+}
+
+/// The model as GGUF, with the weights of tiny_tensors().
+inline GgufParts gguf_parts(const TinyModel& model, const GgufEncoder& encode) {
   GgufParts parts;
-  parts.add_text("general.architecture", "llama");
-  parts.add_u32("llama.context_length", static_cast<std::uint32_t>(model.context));
-  parts.add_u32("llama.embedding_length", static_cast<std::uint32_t>(model.hidden));
-  parts.add_u32("llama.feed_forward_length", static_cast<std::uint32_t>(model.intermediate));
-  parts.add_u32("llama.block_count", static_cast<std::uint32_t>(model.layers));
-  parts.add_u32("llama.attention.head_count", static_cast<std::uint32_t>(model.heads));
-  parts.add_u32("llama.attention.head_count_kv", static_cast<std::uint32_t>(model.kv_heads));
-  parts.add_u32("llama.attention.key_length", static_cast<std::uint32_t>(model.head_dim));
-  parts.add_u32("llama.attention.value_length", static_cast<std::uint32_t>(model.head_dim));
-  parts.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+  const std::string architecture = gguf_architecture(model);
+  const auto add = [&](const std::string& key, std::size_t value) {
+    parts.add_u32(architecture + "." + key, static_cast<std::uint32_t>(value));
+  };
+  parts.add_text("general.architecture", architecture);
+  add("context_length", model.context);
+  add("embedding_length", model.hidden);
+  add("feed_forward_length", model.intermediate);
+  add("block_count", model.layers);
+  add("attention.head_count", model.heads);
+  add("attention.head_count_kv", model.kv_heads);
+  add("attention.key_length", model.head_dim);
+  add("attention.value_length", model.head_dim);
+  parts.add_f32(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
   parts.add_u32("tokenizer.ggml.eos_token_id", 2);
+  if (model.experts > 0) {
+    add("expert_count", model.experts);
+    add("expert_used_count", 2);
+    add("expert_feed_forward_length", model.intermediate);
+  }
+  // Experts of one layer follow each other in the order of their names, and so of their numbers
+  // (fewer than 10 of them).
+  std::map<std::string, TinyTensor> merged;
   for (const auto& [name, tensor] : tiny_tensors(model)) {
     const bool q = name.find("q_proj") != std::string::npos;
     const bool k = name.find("k_proj") != std::string::npos;
-    const bool vector = tensor.shape.size() == 1;
-    // Converters keep vectors in f32.
-    const std::string dtype = vector ? "F32" : model.dtype;
-    const auto values =
-        q || k ? permuted_rows(tensor, q ? model.heads : model.kv_heads) : tensor.values;
-    std::string bytes;
-    for (const float value : values) append_value(bytes, dtype, value);
-    const std::uint32_t type = dtype == "F32" ? 0 : dtype == "F16" ? 1 : 30;
-    std::vector<std::uint64_t> dims(tensor.shape.rbegin(), tensor.shape.rend());
-    parts.add_tensor(gguf_name(name), dims, type, bytes);
+    const auto values = architecture == "llama" && (q || k)
+                            ? permuted_rows(tensor, q ? model.heads : model.kv_heads)
+                            : tensor.values;
+    TinyTensor& into = merged[gguf_name(name)];
+    if (name.find(".experts.") == std::string::npos) {
+      into = {tensor.shape, values};
+      continue;
+    }
+    into.shape = {model.experts, tensor.shape[0], tensor.shape[1]};
+    into.values.insert(into.values.end(), values.begin(), values.end());
+  }
+  for (const auto& [name, tensor] : merged) {
+    const auto encoded = encode(name, tensor.values);
+    parts.add_tensor(name, {tensor.shape.rbegin(), tensor.shape.rend()}, encoded.type,
+                     encoded.bytes);
   }
   return parts;
+}
+inline GgufParts gguf_parts(const TinyModel& model) {
+  return gguf_parts(model, gguf_floats(model.dtype));
 }
 inline std::string gguf_bytes(const TinyModel& model) { return gguf_parts(model).bytes(); }
 

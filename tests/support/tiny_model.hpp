@@ -26,7 +26,7 @@ struct TinyModel {
   std::size_t hidden = 32, intermediate = 48, layers = 2;
   std::size_t heads = 4, kv_heads = 2, head_dim = 8;
   std::size_t vocab = 96, context = 1024;
-  std::size_t experts = 0;  ///< Mixtral, Qwen3-MoE
+  std::size_t experts = 0;  ///< Mixtral, Qwen3-MoE, OLMoE
   bool tied = false;
   bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
   std::string dtype = "F32";  ///< F32, BF16, F16
@@ -103,15 +103,24 @@ inline TinyTensors tiny_tensors(const TinyModel& model) {
       tensor.values.push_back(round_to(model.dtype, center + scale * random.symmetric()));
     all.emplace(name, std::move(tensor));
   };
+  const bool gemma = model.architecture.starts_with("Gemma");
+  const bool post_norms = gemma && model.architecture != "GemmaForCausalLM";
+  const bool fused = model.architecture == "Phi3ForCausalLM";
+  const bool whole_norm = model.architecture == "OlmoeForCausalLM";
+  const float norm = gemma ? 0 : 1;  // Gemma's files hold what is added to 1
   const auto h = model.hidden, m = model.intermediate;
   const auto q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
   add("model.embed_tokens.weight", {model.vocab, h}, 0);
   for (std::size_t i = 0; i < model.layers; ++i) {
     const std::string layer = "model.layers." + std::to_string(i) + ".";
-    add(layer + "input_layernorm.weight", {h}, 1);
-    add(layer + "self_attn.q_proj.weight", {q, h}, 0);
-    add(layer + "self_attn.k_proj.weight", {kv, h}, 0);
-    add(layer + "self_attn.v_proj.weight", {kv, h}, 0);
+    add(layer + "input_layernorm.weight", {h}, norm);
+    if (fused) {
+      add(layer + "self_attn.qkv_proj.weight", {q + 2 * kv, h}, 0);
+    } else {
+      add(layer + "self_attn.q_proj.weight", {q, h}, 0);
+      add(layer + "self_attn.k_proj.weight", {kv, h}, 0);
+      add(layer + "self_attn.v_proj.weight", {kv, h}, 0);
+    }
     add(layer + "self_attn.o_proj.weight", {h, q}, 0);
     if (model.qkv_bias) {
       add(layer + "self_attn.q_proj.bias", {q}, 0);
@@ -120,10 +129,14 @@ inline TinyTensors tiny_tensors(const TinyModel& model) {
     }
     if (model.output_bias) add(layer + "self_attn.o_proj.bias", {h}, 0);
     if (model.qk_norm) {
-      add(layer + "self_attn.q_norm.weight", {model.head_dim}, 1);
-      add(layer + "self_attn.k_norm.weight", {model.head_dim}, 1);
+      add(layer + "self_attn.q_norm.weight", {whole_norm ? q : model.head_dim}, norm);
+      add(layer + "self_attn.k_norm.weight", {whole_norm ? kv : model.head_dim}, norm);
     }
-    add(layer + "post_attention_layernorm.weight", {h}, 1);
+    add(layer + "post_attention_layernorm.weight", {h}, norm);
+    if (post_norms) {
+      add(layer + "pre_feedforward_layernorm.weight", {h}, norm);
+      add(layer + "post_feedforward_layernorm.weight", {h}, norm);
+    }
     if (model.experts > 0) {
       const bool mixtral = model.architecture == "MixtralForCausalLM";
       const std::string mlp = layer + (mixtral ? "block_sparse_moe." : "mlp.");
@@ -136,13 +149,18 @@ inline TinyTensors tiny_tensors(const TinyModel& model) {
       }
       continue;
     }
+    if (fused) {
+      add(layer + "mlp.gate_up_proj.weight", {2 * m, h}, 0);
+      add(layer + "mlp.down_proj.weight", {h, m}, 0);
+      continue;
+    }
     for (const std::string part : {"gate", "up", "down"}) {
       const bool down = part == "down";
       add(layer + "mlp." + part + "_proj.weight", {down ? h : m, down ? m : h}, 0);
       if (model.mlp_bias) add(layer + "mlp." + part + "_proj.bias", {down ? h : m}, 0);
     }
   }
-  add("model.norm.weight", {h}, 1);
+  add("model.norm.weight", {h}, norm);
   if (!model.tied) add("lm_head.weight", {model.vocab, h}, 0);
   return all;
 }

@@ -92,6 +92,15 @@ func checkReceipt(path string, vkey string) {
 	if lines[0] != "c2sp.org/tlog-proof@v1" {
 		refuse("not a tlog-proof")
 	}
+	if !strings.HasPrefix(lines[1], "extra ") {
+		refuse("the receipt does not hold its leaf")
+	}
+	extra, err := base64.StdEncoding.DecodeString(lines[1][6:])
+	check(err)
+	if !bytes.Equal(extra, leaf) {
+		refuse("the receipt holds another leaf")
+	}
+	lines = lines[1:]
 	index, err := strconv.ParseInt(strings.TrimPrefix(lines[1], "index "), 10, 64)
 	check(err)
 	var proof tlog.RecordProof

@@ -36,14 +36,27 @@ std::vector<float> numbers(std::size_t count) {
   return x;
 }
 
-PackedWeights weights(Dtype dtype) {
-  const std::vector<float> w = numbers(kWidth * kWidth);
-  if (dtype == Dtype::f32) return PackedWeights({w.data(), dtype, kWidth, kWidth});
-  std::vector<std::uint16_t> half(w.size());
-  for (std::size_t i = 0; i < w.size(); ++i) {
-    half[i] = dtype == Dtype::bf16 ? f32_to_bf16(w[i]) : f32_to_f16(w[i]);
+/// Quantised rows are read where they lie, so they stay here.
+struct Weights {
+  std::vector<std::byte> bytes;
+  PackedWeights packed;
+};
+
+std::shared_ptr<Weights> weights(Dtype dtype) {
+  auto w = std::make_shared<Weights>();
+  // Any bytes will do for blocks, but for scales of 0x2c2c: f16 numbers of ordinary size.
+  w->bytes.assign(row_bytes(dtype, kWidth) * kWidth, std::byte{0x2c});
+  if (!is_quantised(dtype)) {
+    const std::vector<float> values = numbers(kWidth * kWidth);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::uint16_t half = f32_to_bf16(values[i]);
+      std::memcpy(w->bytes.data() + i * row_bytes(dtype, 1),
+                  dtype == Dtype::f32 ? static_cast<const void*>(&values[i]) : &half,
+                  row_bytes(dtype, 1));
+    }
   }
-  return PackedWeights({half.data(), dtype, kWidth, kWidth});
+  w->packed = PackedWeights({w->bytes.data(), dtype, kWidth, kWidth});
+  return w;
 }
 
 void set_rate(benchmark::State& state, double operations) {
@@ -80,6 +93,37 @@ void openblas_speed(benchmark::State& state, std::size_t m, int threads) {
   set_rate(state, 2.0 * static_cast<double>(m) * kWidth * kWidth);
 }
 #endif
+
+/// One row against weights that no cache holds: the speed of reading them. GB/s.
+void streamed_speed(benchmark::State& state, Dtype dtype, ThreadPool* pool) {
+  constexpr std::size_t kRows = 65'536;
+  const std::vector<std::byte> stored(row_bytes(dtype, kWidth) * kRows);
+  const PackedWeights w({stored.data(), dtype, kRows, kWidth});
+  const std::vector<float> x = numbers(kWidth);
+  std::vector<float> y(kRows);
+  for (auto _ : state) {
+    matmul(best_backend(), w, {x.data(), 1, kWidth, nullptr, y.data(), kRows}, pool);
+    benchmark::DoNotOptimize(y.data());
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      static_cast<double>(stored.size()) * static_cast<double>(state.iterations()) * 1e-9,
+      benchmark::Counter::kIsRate);
+}
+
+/// What the memory itself gives: the sum of as many bytes, by 64-bit additions.
+void read_speed(benchmark::State& state) {
+  const std::vector<std::uint64_t> memory(std::size_t{1} << 25, 1);
+  for (auto _ : state) {
+    std::uint64_t sums[16] = {};
+    for (std::size_t i = 0; i < memory.size(); i += 16) {
+      for (std::size_t j = 0; j < 16; ++j) sums[j] += memory[i + j];
+    }
+    benchmark::DoNotOptimize(sums);
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      8 * static_cast<double>(memory.size()) * static_cast<double>(state.iterations()) * 1e-9,
+      benchmark::Counter::kIsRate);
+}
 
 void elementary_speed(benchmark::State& state, Backend backend,
                       void (*function)(Backend, const float*, std::size_t, float*), float low,
@@ -143,20 +187,23 @@ void row_statistics_speed(benchmark::State& state, Backend backend) {
 }
 
 void add_matmuls(ThreadPool& pool) {
-  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
-    const auto w = std::make_shared<PackedWeights>(weights(dtype));
-    const std::string type = dtype == Dtype::f32 ? "f32" : "bf16";
+  const std::pair<Dtype, std::string> types[] = {{Dtype::f32, "f32"},   {Dtype::bf16, "bf16"},
+                                                 {Dtype::q8_0, "q8_0"}, {Dtype::q4_0, "q4_0"},
+                                                 {Dtype::q4_k, "q4_k"}, {Dtype::q6_k, "q6_k"}};
+  for (const auto& [dtype, type] : types) {
+    const auto w = weights(dtype);
     for (const std::size_t m : {1, 8, 64, 256}) {
       const std::string size = type + "/m:" + std::to_string(m);
       for (const Backend backend : supported_backends()) {
         const std::string label = "matmul/" + std::string(name(backend)) + "/" + size;
         benchmark::RegisterBenchmark(label.c_str(), [=](benchmark::State& state) {
-          matmul_speed(state, backend, *w, m, nullptr);
+          matmul_speed(state, backend, w->packed, m, nullptr);
         })->UseRealTime();
         if (backend != best_backend()) continue;
-        benchmark::RegisterBenchmark(
-            (label + "/all_threads").c_str(),
-            [=, &pool](benchmark::State& state) { matmul_speed(state, backend, *w, m, &pool); })
+        benchmark::RegisterBenchmark((label + "/all_threads").c_str(),
+                                     [=, &pool](benchmark::State& state) {
+                                       matmul_speed(state, backend, w->packed, m, &pool);
+                                     })
             ->UseRealTime();
       }
 #ifdef VERBATIM_HAVE_OPENBLAS
@@ -169,6 +216,25 @@ void add_matmuls(ThreadPool& pool) {
       }
 #endif
     }
+  }
+}
+
+void add_streams(ThreadPool& pool) {
+  benchmark::RegisterBenchmark("read/threads:1", read_speed)->UseRealTime();
+  benchmark::RegisterBenchmark("read/all_threads", read_speed)
+      ->Threads(pool.threads())
+      ->UseRealTime();
+  for (const auto& [type, dtype] :
+       {std::pair("f32", Dtype::f32), {"bf16", Dtype::bf16}, {"f16", Dtype::f16}}) {
+    const std::string label = std::string("matmul_streamed/") + type;
+    benchmark::RegisterBenchmark((label + "/threads:1").c_str(), [dtype = dtype](
+                                                                     benchmark::State& state) {
+      streamed_speed(state, dtype, nullptr);
+    })->UseRealTime();
+    benchmark::RegisterBenchmark((label + "/all_threads").c_str(), [dtype = dtype, &pool](
+                                                                       benchmark::State& state) {
+      streamed_speed(state, dtype, &pool);
+    })->UseRealTime();
   }
 }
 
@@ -198,6 +264,7 @@ void add_others() {
 int main(int argc, char** argv) {
   ThreadPool pool(0);
   add_matmuls(pool);
+  add_streams(pool);
   add_others();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

@@ -1,0 +1,33 @@
+#pragma once
+// An online backup: the log as it was at one commit, in a folder that verifies, and that a log can go on from.
+
+#include "schema/digest.hpp"
+#include "schema/error.hpp"
+
+#include <cstdint>
+#include <filesystem>
+
+namespace verbatim::audit {
+
+struct BackupOptions {
+  std::filesystem::path out;  ///< a new folder
+  /// Also keys.db, master.key and log.key: with them contents can be read, and the log can go on from the backup.
+  /// Without them the backup proves everything and reveals nothing, and whoever erases need not reach it.
+  bool keys = false;
+};
+
+struct BackupReport {
+  std::uint64_t size = 0;  ///< leaves
+  Digest root;
+  std::uint64_t bytes = 0;  ///< of log.db
+};
+
+/// Copies a log, live or not; writers are not held up. Everything is on the disk, and the copy has been verified, before
+/// the folder appears. Its high-water mark is at the copy's own size: a restored backup is a shorter log that knows of
+/// nothing later, so restore log.db alone where the mark survived, and compare with checkpoints that others kept.
+/// Errors: `invalid_input` (something is at `out`), `not_found` (no log, or no keys), `tampered` (the log does not
+/// verify), `unavailable` (contents were erased again and again meanwhile), `storage_failed`.
+[[nodiscard]] Result<BackupReport> back_up(const std::filesystem::path& data_dir,
+                                           const BackupOptions& options);
+
+}  // namespace verbatim::audit

@@ -1,0 +1,85 @@
+#include "audit/eraser.hpp"
+
+#include <array>
+#include <utility>
+
+namespace verbatim::audit {
+
+Result<void> Eraser::append(const EraseRequest& request, const ErasureStep& step,
+                            std::optional<std::int64_t> kek, ErasureReport& report) {
+  LeafDraft draft;
+  draft.type = "erasure";
+  draft.fields = {{"scope", scope_json(request.scope)},
+                  {"reason", request.reason},
+                  {"actor", request.actor},
+                  {"erased", erased_json(step.erased)}};
+  if (kek) draft.fields["key"] = *kek;
+  draft.erases = step.content_ids;
+  std::array<QueuedDraft, 1> batch;
+  batch[0].draft = std::move(draft);
+  batch[0].id = ids_.next();
+  batch[0].time_us = clock_.now_us();
+  const auto results = writer_.write(batch, clock_.now_us());
+  if (!results[0]) return results[0].error();
+  report.leaves.push_back(results[0]->index);
+  report.contents += step.content_ids.size();
+  return {};
+}
+
+Result<void> Eraser::erase_record(const EraseRequest& request, ErasureReport& report) {
+  Queries& queries = writer_.store().queries();
+  if (auto free = check_holds(queries, request.scope); !free) return free;
+  const auto step = contents_of_record(queries, *request.scope.record);
+  if (!step) return step.error();
+  if (step->content_ids.empty()) return {};
+  return append(request, *step, std::nullopt, report);
+}
+
+Result<void> Eraser::erase_some(const EraseRequest& request, const std::vector<std::uint64_t>& ids,
+                                ErasureReport& report) {
+  Queries& queries = writer_.store().queries();
+  if (auto free = check_holds(queries, request.scope); !free) return free;
+  const auto step = contents_named(queries, ids);
+  if (!step) return step.error();
+  if (step->content_ids.empty()) return {};
+  return append(request, *step, std::nullopt, report);
+}
+
+Result<bool> Eraser::destroy_key(const EraseRequest& request, std::int64_t kek, std::uint64_t from,
+                                 ErasureReport& report) {
+  Queries& queries = writer_.store().queries();
+  if (auto free = check_holds(queries, request.scope); !free) return free.error();
+  const auto ids = contents_under_key(queries, kek, from);
+  if (!ids) return ids.error();
+  if (!ids->empty()) {
+    const auto more = contents_under_key(queries, kek, ids->back() + 1);
+    if (!more) return more.error();
+    if (!more->empty()) return false;
+  }
+  const auto step = contents_named(queries, *ids);
+  if (!step) return step.error();
+  if (auto appended = append(request, *step, kek, report); !appended) return appended.error();
+  if (auto forgotten = keys_.forget(kek); !forgotten) return forgotten.error();
+  report.key_destroyed = true;
+  return true;
+}
+
+Result<void> Eraser::finish_interrupted() {
+  std::vector<std::int64_t> keys;
+  auto read = writer_.store().queries().governance(0, [&](std::uint64_t, std::string_view bytes) {
+    const auto json = parse_json(bytes);
+    const auto key = json && json->is_object() ? json->find("key") : Json::const_iterator();
+    if (json && json->is_object() && json->value("type", "") == "erasure" && key != json->end() &&
+        key->is_number_integer()) {
+      keys.push_back(key->get<std::int64_t>());
+    }
+    return true;
+  });
+  if (!read) return read;
+  for (const std::int64_t key : keys) {
+    if (auto forgotten = keys_.forget(key); !forgotten) return forgotten;
+  }
+  return {};
+}
+
+}  // namespace verbatim::audit

@@ -1,0 +1,223 @@
+#include "audit/erasure.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace verbatim::audit {
+
+namespace {
+
+std::string text_at(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return object.is_object() && found != object.end() && found->is_string()
+             ? found->get<std::string>()
+             : "";
+}
+
+Error invalid(std::string what) { return Error{Errc::invalid_input, std::move(what), "", ""}; }
+
+/// Whom a record's leaves speak of; "" if they say nothing.
+std::string subject_of(Queries& queries, const Uuid& record) {
+  const auto indices = queries.indices_of(record);
+  if (!indices || indices->empty()) return "";
+  const auto bytes = queries.leaf(indices->front());
+  const auto json = bytes ? parse_json(*bytes) : Result<Json>(bytes.error());
+  return json ? text_at(*json, "subject") : "";
+}
+
+/// Adds those contents of a leaf that are there and that `wanted` says.
+template <class Wanted>
+Result<void> add_contents(Queries& queries, std::uint64_t index, Wanted&& wanted,
+                          ErasureStep& step) {
+  const auto bytes = queries.leaf(index);
+  if (!bytes) return bytes.error();
+  const auto json = parse_json(*bytes);
+  if (!json) return json.error();
+  const auto head = read_leaf_head(*json);
+  if (!head) return head.error();
+  ErasedContents named{index, {}};
+  const std::uint64_t first = index * kContentsMax;
+  auto read = queries.contents(first, first + kContentsMax, [&](const ContentRow& row) {
+    if (!row.erased && row.id - first < head->contents.size() && wanted(row.id)) {
+      named.fields.push_back(head->contents[row.id - first].field);
+      step.content_ids.push_back(row.id);
+    }
+    return true;
+  });
+  if (!read) return read;
+  if (!named.fields.empty()) step.erased.push_back(std::move(named));
+  return {};
+}
+
+}  // namespace
+
+Json scope_json(const Scope& scope) {
+  if (scope.record) return {{"record", scope.record->str()}};
+  if (scope.all) return {{"all", true}};
+  return {{"subject", scope.subject}};
+}
+
+Result<Scope> read_scope(const Json& json) {
+  Scope scope;
+  if (!json.is_object() || json.size() != 1) return invalid("a scope names one thing");
+  if (json.contains("all")) {
+    scope.all = true;
+    return scope;
+  }
+  scope.subject = text_at(json, "subject");
+  if (!scope.subject.empty()) return scope;
+  const auto id = parse_uuid(text_at(json, "record"));
+  if (!id) return id.error();
+  scope.record = *id;
+  return scope;
+}
+
+Result<std::vector<Hold>> active_holds(Queries& queries) {
+  std::map<std::string, Hold> holds;  // by id
+  Result<void> formed;
+  auto read = queries.governance(0, [&](std::uint64_t index, std::string_view bytes) {
+    const auto json = parse_json(bytes);
+    const auto head = json ? read_leaf_head(*json) : Result<LeafHead>(json.error());
+    if (!head) {
+      formed = head.error();
+      return false;
+    }
+    if (head->type == "legal_hold_released") holds.erase(text_at(*json, "hold"));
+    if (head->type != "legal_hold") return true;
+    const auto scope = read_scope(json->value("scope", Json()));
+    // A hold that cannot be read holds everything: it was meant to keep something.
+    holds.emplace(head->id.str(),
+                  Hold{index, head->id, head->time_us, scope ? *scope : Scope{{}, "", true},
+                       text_at(*json, "reason"), text_at(*json, "actor")});
+    return true;
+  });
+  if (!read) return read.error();
+  if (!formed) return formed.error();
+  std::vector<Hold> active;
+  for (auto& [id, hold] : holds) active.push_back(std::move(hold));
+  std::sort(active.begin(), active.end(),
+            [](const Hold& a, const Hold& b) { return a.index < b.index; });
+  return active;
+}
+
+Result<void> check_holds(Queries& queries, const Scope& scope) {
+  const auto holds = active_holds(queries);
+  if (!holds) return holds.error();
+  const std::string subject = scope.record ? subject_of(queries, *scope.record) : scope.subject;
+  for (const Hold& hold : *holds) {
+    const bool same_record = scope.record && hold.scope.record == scope.record;
+    const bool same_subject = !subject.empty() && hold.scope.subject == subject;
+    const bool held_record_of_subject =
+        !scope.record && hold.scope.record && subject_of(queries, *hold.scope.record) == subject;
+    if (!hold.scope.all && !same_record && !same_subject && !held_record_of_subject) continue;
+    return Error{Errc::unavailable, "a legal hold forbids it: " + hold.reason, hold.id.str(),
+                 "release the hold first (verbatim hold release)"};
+  }
+  return {};
+}
+
+Result<std::vector<ErasedContents>> read_erased(const Json& leaf) {
+  const auto list = leaf.find("erased");
+  if (list == leaf.end() || !list->is_array()) return invalid("an erasure names no contents");
+  std::vector<ErasedContents> erased;
+  for (const Json& item : *list) {
+    const auto index = item.is_object() ? item.find("leaf") : item.end();
+    const auto fields = item.is_object() ? item.find("fields") : item.end();
+    if (!item.is_object() || index == item.end() || !index->is_number_unsigned() ||
+        fields == item.end() || !fields->is_array()) {
+      return invalid("an erasure's item lacks leaf or fields");
+    }
+    ErasedContents contents{index->get<std::uint64_t>(), {}};
+    for (const Json& field : *fields) {
+      if (!field.is_string() || !is_field_name(field.get<std::string>())) {
+        return invalid("an erasure names a field that there cannot be");
+      }
+      contents.fields.push_back(field.get<std::string>());
+    }
+    erased.push_back(std::move(contents));
+  }
+  return erased;
+}
+
+Json erased_json(const std::vector<ErasedContents>& erased) {
+  Json list = Json::array();
+  for (const ErasedContents& contents : erased) {
+    list.push_back({{"leaf", contents.leaf}, {"fields", contents.fields}});
+  }
+  return list;
+}
+
+Result<ErasureStep> contents_of_record(Queries& queries, const Uuid& record) {
+  const auto indices = queries.indices_of(record);
+  if (!indices) return indices.error();
+  if (indices->empty()) {
+    return Error{Errc::not_found, "there is no record " + record.str(), "",
+                 "see verbatim log list"};
+  }
+  const auto bytes = queries.leaf(indices->front());
+  if (!bytes) return bytes.error();
+  const auto json = parse_json(*bytes);
+  if (!json) return json.error();
+  if (indices->size() == 1 && text_at(*json, "type") == "request") {
+    return Error{Errc::unavailable, "the exchange has not ended yet", record.str(),
+                 "try again when it has its response"};
+  }
+  ErasureStep step;
+  for (const std::uint64_t index : *indices) {
+    auto added = add_contents(
+        queries, index, [](std::uint64_t) { return true; }, step);
+    if (!added) return added.error();
+  }
+  return step;
+}
+
+Result<ErasureStep> contents_named(Queries& queries, const std::vector<std::uint64_t>& ids) {
+  ErasureStep step;
+  std::optional<std::uint64_t> last;
+  for (const std::uint64_t id : ids) {
+    if (last == id / kContentsMax) continue;
+    last = id / kContentsMax;
+    const auto wanted = [&](std::uint64_t content) {
+      return std::binary_search(ids.begin(), ids.end(), content);
+    };
+    if (auto added = add_contents(queries, *last, wanted, step); !added) return added.error();
+  }
+  return step;
+}
+
+Result<std::vector<std::uint64_t>> contents_under_key(Queries& queries, std::int64_t kek,
+                                                      std::uint64_t from) {
+  std::vector<std::uint64_t> ids;
+  std::size_t leaves = 0;
+  auto read = queries.content_ids_of_key(kek, from, [&](std::uint64_t id) {
+    const bool another = ids.empty() || ids.back() / kContentsMax != id / kContentsMax;
+    if (another && leaves == kErasedLeavesMax) return false;
+    if (another) ++leaves;
+    ids.push_back(id);
+    return true;
+  });
+  if (!read) return read.error();
+  return ids;
+}
+
+std::optional<std::uint64_t> erased_by(Queries& queries, std::uint64_t leaf,
+                                       std::string_view field) {
+  std::optional<std::uint64_t> found;
+  (void)queries.governance(leaf, [&](std::uint64_t index, std::string_view bytes) {
+    const auto json = parse_json(bytes);
+    if (!json || text_at(*json, "type") != "erasure") return true;
+    const auto erased = read_erased(*json);
+    if (!erased) return true;
+    for (const ErasedContents& contents : *erased) {
+      if (contents.leaf == leaf && std::find(contents.fields.begin(), contents.fields.end(),
+                                             field) != contents.fields.end()) {
+        found = index;
+      }
+    }
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace verbatim::audit

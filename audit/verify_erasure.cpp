@@ -1,0 +1,42 @@
+#include "audit/verify_erasure.hpp"
+
+namespace verbatim::audit {
+
+void ErasureCheck::named(std::uint64_t index, const Json& erasure, Findings& findings) {
+  const std::string name = "leaf " + std::to_string(index);
+  const auto erased = read_erased(erasure);
+  if (!erased) {
+    findings.tampered("erasure", name + ": " + erased.error().what, index);
+    return;
+  }
+  for (const ErasedContents& contents : *erased) {
+    for (const std::string& field : contents.fields) {
+      if (unnamed_.erase({contents.leaf, field}) == 1) continue;
+      findings.tampered("erasure",
+                        name + " says that " + field + " of leaf " + std::to_string(contents.leaf) +
+                            " was erased, but it is there, or was erased before",
+                        index);
+    }
+  }
+}
+
+void ErasureCheck::named_meanwhile(const Json& erasure) {
+  const auto erased = read_erased(erasure);
+  if (!erased) return;
+  for (const ErasedContents& contents : *erased) {
+    for (const std::string& field : contents.fields) unnamed_.erase({contents.leaf, field});
+  }
+}
+
+void ErasureCheck::finish(Findings& findings) const {
+  if (unnamed_.empty()) return;
+  const auto& [leaf, field] = *unnamed_.begin();
+  findings.tampered(
+      "erased_without_leaf",
+      std::to_string(unnamed_.size()) +
+          " contents are gone, and no leaf says that they were erased; the first is " + field +
+          " of leaf " + std::to_string(leaf),
+      leaf);
+}
+
+}  // namespace verbatim::audit

@@ -1,0 +1,184 @@
+// verbatim erase, hold: contents go, proofs stay; and what must not go.
+
+#include "audit/erasure.hpp"
+#include "audit/reader.hpp"
+#include "cli/command.hpp"
+
+#include <iostream>
+#include <memory>
+
+namespace verbatim::cli {
+
+namespace {
+
+struct ScopeFlags {
+  std::string id, subject;
+  bool all = false;
+};
+
+Result<audit::Scope> scope_of(const ScopeFlags& flags) {
+  const int named =
+      (flags.id.empty() ? 0 : 1) + (flags.subject.empty() ? 0 : 1) + (flags.all ? 1 : 0);
+  if (named != 1) {
+    return Error{Errc::invalid_input, "name one thing: a record or a subject", "",
+                 "give --id ID or --subject HANDLE"};
+  }
+  audit::Scope scope;
+  scope.subject = flags.subject;
+  scope.all = flags.all;
+  if (flags.id.empty()) return scope;
+  const auto id = parse_uuid(flags.id);
+  if (!id) return id.error();
+  scope.record = *id;
+  return scope;
+}
+
+Result<std::unique_ptr<audit::Appender>> appender_of(const Context& context) {
+  static const SystemClock clock;
+  return audit::open_appender(context.data, clock);
+}
+
+int run_erase(const Context& context, const ScopeFlags& flags, const std::string& reason) {
+  const auto scope = scope_of(flags);
+  if (!scope) return fail(scope.error());
+  const auto appender = appender_of(context);
+  if (!appender) return fail(appender.error());
+  const auto report = (*appender)->erase({*scope, reason, actor()});
+  if (!report) return fail(report.error());
+  if (context.json) {
+    print_json({{"erased", report->contents},
+                {"leaves", report->leaves},
+                {"key_destroyed", report->key_destroyed},
+                {"wal_emptied", report->wal_emptied}});
+  } else {
+    std::cout << "erased " << report->contents << " contents";
+    for (const std::uint64_t leaf : report->leaves) std::cout << ", as leaf " << leaf << " says";
+    std::cout << (report->key_destroyed ? "; the subject's key is destroyed\n" : "\n");
+  }
+  if (report->wal_emptied) return kDone;
+  return fail(
+      Error{Errc::unavailable,
+            "the contents are erased, but a reader kept the write-ahead log from being emptied",
+            context.data, "run the command again when nobody reads the log for long"});
+}
+
+/// Appends a leaf about a hold and prints its id.
+int append_hold(const Context& context, audit::LeafDraft draft) {
+  const auto appender = appender_of(context);
+  if (!appender) return fail(appender.error());
+  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  if (!appended) return fail(appended.error());
+  if (context.json) {
+    print_json({{"id", appended->id.str()}, {"index", appended->index}});
+  } else {
+    std::cout << appended->id.str() << '\n';
+  }
+  return kDone;
+}
+
+int run_hold_add(const Context& context, const ScopeFlags& flags, const std::string& reason) {
+  const auto scope = scope_of(flags);
+  if (!scope) return fail(scope.error());
+  audit::LeafDraft draft;
+  draft.type = "legal_hold";
+  draft.fields = {{"scope", audit::scope_json(*scope)}, {"reason", reason}, {"actor", actor()}};
+  return append_hold(context, std::move(draft));
+}
+
+Result<std::vector<audit::Hold>> holds_of(const Context& context) {
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return reader.error();
+  return (*reader)->holds();
+}
+
+int run_hold_release(const Context& context, const std::string& id, const std::string& reason) {
+  const auto holds = holds_of(context);
+  if (!holds) return fail(holds.error());
+  const auto uuid = parse_uuid(id);
+  if (!uuid) return fail(uuid.error());
+  bool found = false;
+  for (const audit::Hold& hold : *holds) found = found || hold.id == *uuid;
+  if (!found) {
+    return fail(Error{Errc::not_found, "there is no such hold in force", uuid->str(),
+                      "see verbatim hold list"});
+  }
+  audit::LeafDraft draft;
+  draft.type = "legal_hold_released";
+  draft.fields = {{"hold", uuid->str()}, {"reason", reason}, {"actor", actor()}};
+  return append_hold(context, std::move(draft));
+}
+
+int run_hold_list(const Context& context) {
+  const auto holds = holds_of(context);
+  if (!holds) return fail(holds.error());
+  OrderedJson list = OrderedJson::array();
+  for (const audit::Hold& hold : *holds) {
+    const std::string scope = audit::scope_json(hold.scope).dump();
+    list.push_back({{"id", hold.id.str()},
+                    {"index", hold.index},
+                    {"time", format_rfc3339(hold.time_us)},
+                    {"scope", OrderedJson::parse(scope)},
+                    {"reason", hold.reason},
+                    {"actor", hold.actor}});
+    if (!context.json) {
+      std::cout << hold.id.str() << "  " << format_rfc3339(hold.time_us).substr(0, 19) << "Z  "
+                << scope << "  " << hold.reason << '\n';
+    }
+  }
+  if (context.json) print_json({{"holds", std::move(list)}});
+  return kDone;
+}
+
+void add_scope(CLI::App& command, ScopeFlags& flags) {
+  command.add_option("--id", flags.id, "a record");
+  command.add_option("--subject", flags.subject,
+                     "a subject's handle, as its request leaves name it");
+}
+
+}  // namespace
+
+void add_erase(CLI::App& app, Context& context) {
+  auto flags = std::make_shared<ScopeFlags>();
+  auto reason = std::make_shared<std::string>();
+  CLI::App* erase = app.add_subcommand(
+      "erase", "erase the contents of a record or a subject; every proof stays valid");
+  add_scope(*erase, *flags);
+  erase->add_option("--reason", *reason, "why, for the leaf that says so; no personal data")
+      ->required();
+  add_common(*erase, context,
+             "verbatim erase --id 0193a5e0-7c1a-7b3e-9d2f-0123456789ab --reason 'GDPR Art. 17'");
+  erase->callback(
+      [&context, flags, reason] { context.exit_code = run_erase(context, *flags, *reason); });
+}
+
+void add_hold(CLI::App& app, Context& context) {
+  CLI::App* hold = app.add_subcommand("hold", "legal holds: while one is in force, erase refuses");
+  hold->require_subcommand(1);
+  hold->footer("Example:\n  verbatim hold add --all --reason 'case 17'");
+
+  auto flags = std::make_shared<ScopeFlags>();
+  auto reason = std::make_shared<std::string>();
+  CLI::App* add = hold->add_subcommand("add", "hold a record, a subject or everything");
+  add_scope(*add, *flags);
+  add->add_flag("--all", flags->all, "everything in the log");
+  add->add_option("--reason", *reason, "why, for the leaf that says so")->required();
+  add_common(*add, context, "verbatim hold add --subject HANDLE --reason 'case 17'");
+  add->callback(
+      [&context, flags, reason] { context.exit_code = run_hold_add(context, *flags, *reason); });
+
+  CLI::App* list = hold->add_subcommand("list", "the holds in force, oldest first");
+  add_common(*list, context, "verbatim hold list --json");
+  list->callback([&context] { context.exit_code = run_hold_list(context); });
+
+  auto id = std::make_shared<std::string>();
+  auto why = std::make_shared<std::string>();
+  CLI::App* release = hold->add_subcommand("release", "end a hold");
+  release->add_option("HOLD", *id, "its id, as hold add printed it")->required();
+  release->add_option("--reason", *why, "why, for the leaf that says so")->required();
+  add_common(*release, context,
+             "verbatim hold release 0193a5e0-7c1a-7b3e-9d2f-0123456789ab --reason 'case closed'");
+  release->callback(
+      [&context, id, why] { context.exit_code = run_hold_release(context, *id, *why); });
+}
+
+}  // namespace verbatim::cli

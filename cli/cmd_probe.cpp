@@ -1,0 +1,192 @@
+// verbatim probe: ask one question many times, and see whether the answers are the same.
+
+#include "cli/command.hpp"
+#include "cli/progress.hpp"
+#include "replay/probe.hpp"
+#include "replay/probe_report.hpp"
+#include "schema/file.hpp"
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+
+namespace verbatim::cli {
+
+namespace {
+
+struct ProbeFlags {
+  std::string url, request_file, api, api_key_env, ca_file, report, csv;
+  std::size_t timeout_s = 120;
+  replay::ProbeOptions options;
+};
+
+constexpr std::size_t kQuestionsMax = 10'000, kInFlightMax = 1024;
+
+Result<gateway::Api> api_of(const ProbeFlags& flags) {
+  if (flags.api == "anthropic") return gateway::Api::anthropic_messages;
+  if (flags.api != "openai") {
+    return Error{Errc::invalid_input, "unknown API '" + flags.api + "'", "--api",
+                 "use openai or anthropic"};
+  }
+  const auto body = parse_json(flags.options.request);
+  const bool completions =
+      body && body->is_object() && body->contains("prompt") && !body->contains("messages");
+  return completions ? gateway::Api::openai_completions : gateway::Api::openai_chat;
+}
+
+/// The key comes from the environment: a command line can be read by everyone on the machine.
+Result<std::string> key_of(const std::string& variable) {
+  if (variable.empty()) return std::string();
+  const char* key = std::getenv(variable.c_str());
+  if (key == nullptr || *key == '\0') {
+    return Error{Errc::invalid_input, "no API key in the environment", "variable " + variable,
+                 "set it, or leave --api-key-env out"};
+  }
+  return std::string(key);
+}
+
+Result<replay::ProbeOptions> options_of(ProbeFlags& flags) {
+  replay::ProbeOptions& options = flags.options;
+  const auto url = gateway::parse_base_url(flags.url);
+  if (!url) return url.error();
+  options.endpoint.url = *url;
+  options.endpoint.ca_file = flags.ca_file;
+  options.endpoint.total = std::chrono::seconds(flags.timeout_s);
+  options.endpoint.connect = std::min(options.endpoint.connect, options.endpoint.total);
+  if (!flags.request_file.empty()) {
+    auto request = read_input(flags.request_file);
+    if (!request) return request.error();
+    options.request = std::move(*request);
+  }
+  const auto api = api_of(flags);
+  if (!api) return api.error();
+  options.api = *api;
+  auto key = key_of(flags.api_key_env);
+  if (!key) return key.error();
+  options.api_key = std::move(*key);
+  return options;
+}
+
+/// Text from an endpoint, made fit for a terminal: no control characters, no line ends.
+std::string printable(std::string_view text, std::size_t bytes_max) {
+  std::string line(text.substr(0, bytes_max));
+  while (!line.empty() && line.size() == bytes_max && (line.back() & 0x80) != 0) line.pop_back();
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  return line.size() < text.size() ? line + "..." : line;
+}
+
+void print_result(const replay::ProbeResult& result) {
+  std::cout << result.asked << " asked, " << result.answers.size() << " answered, "
+            << result.clustering.clusters.size() << " distinct\n";
+  if (result.identical.of > 0) {
+    std::cout << "identical: " << result.identical.count << " of " << result.identical.of
+              << ", 95 % interval " << result.identical.low << " to " << result.identical.high
+              << '\n';
+  }
+  for (const replay::Cluster& cluster : result.clustering.clusters) {
+    std::cout << "  " << cluster.answers.size() << " x " << cluster.sha256.hex().substr(0, 16);
+    if (cluster.first_fork_char) std::cout << " forks at character " << *cluster.first_fork_char;
+    std::cout << "  " << printable(cluster.text, 72) << '\n';
+  }
+  for (const auto& [kind, failure] : result.failures) {
+    std::cout << "  " << failure.count << " x " << kind;
+    if (!failure.message.empty()) std::cout << ": " << printable(failure.message, 200);
+    std::cout << '\n';
+  }
+}
+
+/// Different answers are a bad finding; answers that are missing leave the question open.
+int exit_code_of(const replay::ProbeResult& result) {
+  if (result.clustering.clusters.size() > 1) return kBadFinding;
+  return result.failures.empty() ? kDone : kUnfinished;
+}
+
+int run_probe(const Context& context, ProbeFlags& flags) {
+  if (flags.options.prompt.empty() == flags.request_file.empty()) {
+    return usage("one question is needed", "give either --prompt TEXT or --request FILE");
+  }
+  const auto options = options_of(flags);
+  if (!options) return fail(options.error());
+  static const SystemClock clock;
+  Progress progress(context.quiet, "asked", clock);
+  const auto result = replay::probe(
+      *options, clock, [&](std::size_t done, std::size_t of) { progress.show(done, of); });
+  progress.clear();
+  if (!result) return fail(result.error());
+  if (!flags.report.empty()) {
+    const auto written =
+        write_file(flags.report, replay::probe_report(*result, format_rfc3339(clock.now_us())));
+    if (!written) return fail(written.error());
+  }
+  if (!flags.csv.empty()) {
+    const auto written = write_file(flags.csv, replay::probe_csv(*result));
+    if (!written) return fail(written.error());
+  }
+  if (context.json) {
+    print_json(replay::probe_json(*result));
+  } else {
+    print_result(*result);
+  }
+  if (result->answers.empty()) {
+    const auto& [kind, failure] = *result->failures.begin();
+    return fail(Error{Errc::upstream_failed, "no answer came: " + kind, result->url,
+                      failure.message.empty() ? "check the endpoint" : failure.message});
+  }
+  return exit_code_of(*result);
+}
+
+void add_question_options(CLI::App& command, ProbeFlags& flags) {
+  replay::ProbeOptions& options = flags.options;
+  command.add_option("--url", flags.url, "base URL of the endpoint, http or https")->required();
+  command.add_option("--model", options.model, "the model to ask");
+  command.add_option("--prompt", options.prompt, "one user's message, asked at temperature 0");
+  command.add_option("--request", flags.request_file,
+                     "a request's body (JSON), sent as it is; temperature 0 if it has none");
+  command.add_option("--api", flags.api, "openai or anthropic")->default_val("openai");
+  command.add_option("--api-key-env", flags.api_key_env,
+                     "the environment variable that holds the API key");
+  command.add_option("--ca-file", flags.ca_file, "certificates to trust (PEM), not the system's");
+  command.add_option("--max-tokens", options.max_tokens, "of an answer, with --prompt")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--logprobs", options.logprobs,
+                  "ask for so many alternatives a token (OpenAI), to see how near a fork was")
+      ->check(CLI::Range(0, 20));
+}
+
+}  // namespace
+
+void add_probe(CLI::App& app, Context& context) {
+  auto flags = std::make_shared<ProbeFlags>();
+  replay::ProbeOptions& options = flags->options;
+  CLI::App* command = app.add_subcommand(
+      "probe", "ask one question many times, and see whether the answers are the same");
+  add_question_options(*command, *flags);
+  command->add_option("-n,--count", options.count, "so many times in each phase")
+      ->check(CLI::Range(std::size_t{1}, kQuestionsMax))
+      ->capture_default_str();
+  command
+      ->add_option("--concurrency", options.concurrency,
+                   "at most so many at once; several, with commas, make a phase each")
+      ->delimiter(',')
+      ->check(CLI::Range(std::size_t{1}, kInFlightMax));
+  command
+      ->add_option("--neighbours", options.neighbours,
+                   "then ask again among so many random other requests")
+      ->check(CLI::Range(std::size_t{0}, kInFlightMax));
+  command->add_option("--seed", options.seed, "of the neighbours' prompts")->capture_default_str();
+  command->add_option("--timeout", flags->timeout_s, "seconds for one answer")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  command->add_option("--report", flags->report, "write a report: one HTML file");
+  command->add_option("--csv", flags->csv, "write one line an answer");
+  add_common(
+      *command, context,
+      "verbatim probe --url http://127.0.0.1:8080 --model demo --prompt \"Who are you?\" -n 30");
+  command->callback([&context, flags] { context.exit_code = run_probe(context, *flags); });
+}
+
+}  // namespace verbatim::cli

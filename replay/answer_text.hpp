@@ -1,0 +1,31 @@
+#pragma once
+// What an endpoint's answer says, for comparing answers with each other.
+
+#include "gateway/dialect.hpp"
+#include "schema/error.hpp"
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace verbatim::replay {
+
+/// A token as the endpoint told it, with what else it might have been.
+struct AnswerToken {
+  std::string text;
+  double logprob = 0;
+  std::vector<std::pair<std::string, double>> top;  ///< likeliest first
+};
+
+struct AnswerText {
+  std::string text;  ///< first choice; tool calls follow as JSON without their random ids
+  std::string finish;
+  std::vector<AnswerToken> tokens;  ///< empty unless the endpoint gave log-probabilities
+  std::string model, system_fingerprint;
+};
+
+/// Reads a whole (not streamed) answer. `invalid_input`: `what` is one word: `not_json`, `no_answer`.
+[[nodiscard]] Result<AnswerText> read_answer_text(gateway::Api api, std::string_view body);
+
+}  // namespace verbatim::replay

@@ -1,0 +1,286 @@
+#include "replay/probe.hpp"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace verbatim::replay {
+
+namespace {
+
+using gateway::Api;
+using gateway::EndpointAnswer;
+using gateway::EndpointQuestion;
+
+constexpr std::size_t kConnectFailuresMax = 5;
+constexpr std::size_t kMessageBytesMax = 200;
+
+Error bad(std::string what, std::string advice) {
+  return {Errc::invalid_input, std::move(what), "", std::move(advice)};
+}
+
+std::string target_of(Api api) {
+  switch (api) {
+    case Api::anthropic_messages:
+      return "/v1/messages";
+    case Api::openai_completions:
+      return "/v1/completions";
+    default:
+      return "/v1/chat/completions";
+  }
+}
+
+OrderedJson user_message(const std::string& text) {
+  return OrderedJson::array({{{"role", "user"}, {"content", text}}});
+}
+
+/// The body that is sent every time.
+Result<OrderedJson> body_of(const ProbeOptions& options) {
+  OrderedJson body = OrderedJson::object();
+  if (options.request.empty()) {
+    body["model"] = options.model;
+    body["messages"] = user_message(options.prompt);
+    body["max_tokens"] = options.max_tokens;
+  } else {
+    if (const auto checked = parse_json(options.request); !checked || !checked->is_object()) {
+      return bad("the request is not one JSON object",
+                 "give the body of a chat or messages request");
+    }
+    body = OrderedJson::parse(options.request);
+    if (!options.model.empty()) body["model"] = options.model;
+    body.erase("stream");
+    body.erase("stream_options");
+  }
+  if (!body.contains("model") || body["model"] == "") {
+    return bad("no model is named", "give --model");
+  }
+  if (!body.contains("temperature")) body["temperature"] = 0;
+  if (options.logprobs > 0 && options.api == Api::openai_chat) {
+    body["logprobs"] = true;
+    body["top_logprobs"] = options.logprobs;
+  } else if (options.logprobs > 0 && options.api == Api::openai_completions) {
+    body["logprobs"] = options.logprobs;
+  }
+  return Result<OrderedJson>(boost::system::in_place_value, std::move(body));
+}
+
+Result<gateway::Fields> fields_of(const ProbeOptions& options) {
+  gateway::Fields fields;
+  fields.add("Content-Type", "application/json");
+  fields.add("Accept", "application/json");
+  fields.add("User-Agent", std::string("verbatim-probe/") + VERBATIM_VERSION);
+  fields.add("Cache-Control", "no-store");  // a cached answer would prove nothing
+  const bool anthropic = options.api == Api::anthropic_messages;
+  if (anthropic) fields.add("anthropic-version", "2023-06-01");
+  if (options.api_key.empty()) return fields;
+  const bool printable = std::all_of(options.api_key.begin(), options.api_key.end(),
+                                     [](char c) { return c > 0x20 && c < 0x7F; });
+  if (!printable) return bad("the API key holds characters that no header may hold", "check it");
+  if (anthropic) {
+    fields.add("x-api-key", options.api_key);
+  } else {
+    fields.add("Authorization", "Bearer " + options.api_key);
+  }
+  return fields;
+}
+
+/// Other requests, of other lengths: the same ones for the same seed.
+class NeighbourMaker {
+ public:
+  NeighbourMaker(const ProbeOptions& options, gateway::Fields fields, std::string model)
+      : api_(options.api),
+        fields_(std::move(fields)),
+        model_(std::move(model)),
+        random_(options.seed) {}
+
+  EndpointQuestion next() {
+    static constexpr std::array kWords = {"river", "copper", "seven",  "under",  "lantern",
+                                          "quiet", "of",     "violet", "margin", "paper",
+                                          "and",   "storm",  "the",    "clock"};
+    std::string prompt = "Continue:";
+    for (std::size_t words = 1 + random_() % 96; words > 0; --words) {
+      prompt.append(" ").append(kWords[random_() % kWords.size()]);
+    }
+    OrderedJson body = {{"model", model_}};
+    if (api_ == Api::openai_completions) {
+      body["prompt"] = prompt;
+    } else {
+      body["messages"] = user_message(prompt);
+    }
+    body["max_tokens"] = 4 + random_() % 61;
+    body["temperature"] = 1;
+    return {target_of(api_), fields_, body.dump()};
+  }
+
+ private:
+  Api api_;
+  gateway::Fields fields_;
+  std::string model_;
+  std::mt19937_64 random_;
+};
+
+std::string bounded(std::string_view text) {
+  std::string line(text.substr(0, kMessageBytesMax));
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  return line;
+}
+
+/// What the endpoint said was wrong, if it said so in its API's form.
+std::string told_error(const std::string& body) {
+  const auto json = parse_json(body);
+  if (!json || !json->is_object()) return "";
+  const Json error = json->value("error", Json());
+  if (error.is_string()) return bounded(error.get<std::string>());
+  if (!error.is_object()) return "";
+  const Json message = error.value("message", Json());
+  return message.is_string() ? bounded(message.get<std::string>()) : "";
+}
+
+/// One question's end: an answer, or a failure with its kind.
+struct Ended {
+  std::optional<ProbeAnswer> answer;
+  std::string kind, message;
+};
+
+class Probing {
+ public:
+  Probing(const ProbeOptions& options, const Clock& clock,
+          const std::function<void(std::size_t, std::size_t)>& on_progress)
+      : options_(options), clock_(clock), on_progress_(on_progress) {}
+
+  Result<ProbeResult> run() {
+    const auto body = body_of(options_);
+    if (!body) return body.error();
+    const auto fields = fields_of(options_);
+    if (!fields) return fields.error();
+    const OrderedJson& named = (*body)["model"];
+    result_.model = named.is_string() ? named.get<std::string>() : named.dump();
+    result_.api = gateway::api_name(options_.api);
+    const gateway::BaseUrl& url = options_.endpoint.url;
+    result_.url = (url.tls ? "https://" : "http://") + url.host_field() + url.prefix;
+    result_.request = body->dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+    result_.seed = options_.seed;
+    const std::size_t loads = options_.neighbours > 0 ? 2 : 1;
+    total_ = options_.count * options_.concurrency.size() * loads;
+    NeighbourMaker maker(options_, *fields, result_.model);
+    const std::vector<EndpointQuestion> questions(
+        options_.count, {target_of(options_.api), *fields, result_.request});
+    for (std::size_t load = 0; load < loads && !gave_up_; ++load) {
+      for (const std::size_t concurrency : options_.concurrency) {
+        if (gave_up_) break;
+        gateway::Neighbours neighbours;
+        neighbours.count = load == 0 ? 0 : options_.neighbours;
+        neighbours.next = [&maker] { return maker.next(); };
+        const auto asked = ask_phase(questions, concurrency, neighbours);
+        if (!asked) return asked.error();
+      }
+    }
+    conclude();
+    return std::move(result_);
+  }
+
+ private:
+  Result<void> ask_phase(const std::vector<EndpointQuestion>& questions, std::size_t concurrency,
+                         gateway::Neighbours& neighbours) {
+    const std::size_t phase = result_.phases.size();
+    std::vector<std::optional<Ended>> ended(questions.size());
+    const auto done = gateway::ask_endpoint(options_.endpoint, questions, concurrency, neighbours,
+                                            clock_, [&](std::size_t index, EndpointAnswer answer) {
+                                              ended[index] = read(std::move(answer), phase);
+                                              if (on_progress_) on_progress_(++come_, total_);
+                                              return !gave_up_;
+                                            });
+    if (!done) return done.error();
+    ProbePhase about;
+    about.concurrency = concurrency;
+    about.neighbours = neighbours.count;
+    about.neighbours_answered = neighbours.answered;
+    about.neighbours_failed = neighbours.failed;
+    for (std::optional<Ended>& each : ended) {
+      if (!each) continue;  // not asked
+      ++about.asked;
+      ++result_.asked;
+      if (each->answer) {
+        about.answers.push_back(result_.answers.size());
+        result_.answers.push_back(std::move(*each->answer));
+        continue;
+      }
+      ProbeFailure& failure = result_.failures[each->kind];
+      if (failure.count++ == 0) failure.message = std::move(each->message);
+    }
+    result_.phases.push_back(std::move(about));
+    return {};
+  }
+
+  Ended read(EndpointAnswer answer, std::size_t phase) {
+    if (!answer.error_kind.empty()) {
+      const std::string& kind = answer.error_kind;
+      const bool unreachable =
+          kind == "resolve" || kind == "connect" || kind == "tls" || kind == "connect_timeout";
+      if (unreachable && ++unreachable_ >= kConnectFailuresMax && !reached_) gave_up_ = true;
+      return {std::nullopt, kind, bounded(answer.error_message)};
+    }
+    reached_ = true;
+    // An endpoint that gives the key back must not bring it into a report.
+    if (!options_.api_key.empty() && answer.body.find(options_.api_key) != std::string::npos) {
+      return {std::nullopt, "key_echoed", "the answer holds the API key, and is not shown"};
+    }
+    if (answer.status / 100 != 2) {
+      return {std::nullopt, "http_" + std::to_string(answer.status), told_error(answer.body)};
+    }
+    auto text = read_answer_text(options_.api, answer.body);
+    if (!text) return {std::nullopt, text.error().what, ""};
+    ProbeAnswer read;
+    read.text = std::move(*text);
+    read.phase = phase;
+    read.total_us = answer.total_us;
+    read.cache_hit = answer.fields.get("x-verbatim-cache") == "hit";
+    return {std::move(read), "", ""};
+  }
+
+  void conclude() {
+    std::vector<AnswerText> texts;
+    for (const ProbeAnswer& answer : result_.answers) {
+      texts.push_back(answer.text);
+      if (!answer.text.system_fingerprint.empty()) {
+        ++result_.fingerprints[answer.text.system_fingerprint];
+      }
+    }
+    result_.clustering = cluster_answers(texts);
+    const std::string* const most =
+        result_.clustering.clusters.empty() ? nullptr : &result_.clustering.clusters.front().text;
+    std::size_t identical = 0;
+    for (ProbePhase& phase : result_.phases) {
+      std::set<std::string_view> distinct;
+      std::size_t same = 0;
+      for (const std::size_t index : phase.answers) {
+        distinct.insert(texts[index].text);
+        same += texts[index].text == *most ? 1 : 0;
+      }
+      phase.distinct = distinct.size();
+      phase.identical = wilson(same, phase.answers.size());
+      identical += same;
+    }
+    result_.identical = wilson(identical, texts.size());
+  }
+
+  const ProbeOptions& options_;
+  const Clock& clock_;
+  const std::function<void(std::size_t, std::size_t)>& on_progress_;
+  ProbeResult result_;
+  std::size_t come_ = 0, total_ = 0, unreachable_ = 0;
+  bool reached_ = false, gave_up_ = false;
+};
+
+}  // namespace
+
+Result<ProbeResult> probe(const ProbeOptions& options, const Clock& clock,
+                          const std::function<void(std::size_t, std::size_t)>& on_progress) {
+  return Probing(options, clock, on_progress).run();
+}
+
+}  // namespace verbatim::replay

@@ -1,0 +1,77 @@
+#pragma once
+// The experiment of asking one question many times: are the answers the same?
+
+#include "gateway/endpoint_client.hpp"
+#include "replay/clusters.hpp"
+#include "replay/proportion.hpp"
+#include "schema/canonical_json.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace verbatim::replay {
+
+struct ProbeOptions {
+  gateway::EndpointOptions endpoint;
+  gateway::Api api = gateway::Api::openai_chat;
+  std::string model;
+  std::string prompt;  ///< a user's message; "" where a request is given
+  std::string
+      request;  ///< a request's body, sent as it is but for the members that docs/replay.md names
+  std::string api_key;                         ///< sent as the API wants it, and found nowhere else
+  std::size_t count = 30;                      ///< questions a phase
+  std::vector<std::size_t> concurrency = {1};  ///< one phase each
+  std::size_t neighbours = 0;  ///< then each phase again among so many other requests
+  std::uint64_t seed = 1;      ///< of the neighbours' prompts
+  std::size_t max_tokens = 256, logprobs = 0;
+};
+
+/// The same question, `count` times, under the same load.
+struct ProbePhase {
+  std::size_t concurrency = 1, neighbours = 0;
+  std::size_t asked = 0, neighbours_answered = 0, neighbours_failed = 0;
+  std::vector<std::size_t> answers;  ///< indices into ProbeResult::answers
+  std::size_t distinct = 0;
+  Proportion identical;  ///< answers equal to the most frequent one of all phases
+};
+
+struct ProbeFailure {
+  std::size_t count = 0;
+  std::string message;  ///< of the first
+};
+
+struct ProbeAnswer {
+  AnswerText text;
+  std::size_t phase = 0;
+  std::int64_t total_us = 0;
+  bool cache_hit = false;  ///< a gateway of ours said that it repeated an earlier answer
+};
+
+struct ProbeResult {
+  std::string url, api, model, request;
+  std::uint64_t seed = 0;
+  std::size_t asked = 0;
+  std::vector<ProbeAnswer> answers;  ///< in the order in which they were asked
+  std::vector<ProbePhase> phases;
+  Clustering clustering;  ///< over all answers
+  Proportion identical;   ///< answers equal to the most frequent one
+  /// By kind: `http_429`, `timeout`, `connect`, `tls`, `not_json`, `no_answer`, `key_echoed`, ...
+  std::map<std::string, ProbeFailure> failures;
+  std::map<std::string, std::size_t> fingerprints;  ///< system_fingerprint, as told
+};
+
+/// Asks. `invalid_input`: the request is no JSON object, no model is named, the key cannot be sent. An endpoint that
+/// does not answer is a result. After five failures to connect, with no answer yet, it asks no more.
+/// `on_progress` is called after each answer with how many have come, of how many.
+[[nodiscard]] Result<ProbeResult> probe(
+    const ProbeOptions& options, const Clock& clock,
+    const std::function<void(std::size_t, std::size_t)>& on_progress);
+
+/// As `verbatim probe --json` prints it.
+[[nodiscard]] OrderedJson probe_json(const ProbeResult& result);
+
+/// One line an answer, RFC 4180: phase, answer, cluster, sha256, characters, first_fork_char, total_us.
+[[nodiscard]] std::string probe_csv(const ProbeResult& result);
+
+}  // namespace verbatim::replay

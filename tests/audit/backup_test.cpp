@@ -1,0 +1,110 @@
+// Backups: whole while the log is written, verified before they appear, and a log goes on from one.
+
+#include "audit/backup.hpp"
+
+#include "audit/erasure.hpp"
+#include "schema/file.hpp"
+#include "tests/audit/fixture.hpp"
+
+#include <atomic>
+#include <thread>
+
+namespace verbatim::audit::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BackupTest : public LogTest {
+ protected:
+  void SetUp() override {
+    LogTest::SetUp();
+    out = folder.string() + ".backup";
+    open();
+    for (int i = 0; i < 20; ++i) exchange("body " + std::to_string(i));
+  }
+  Result<BackupReport> made(bool keys) const { return back_up(folder, {out, keys}); }
+
+  fs::path out;
+};
+
+TEST_F(BackupTest, WithoutKeysItProvesEverythingAndRevealsNothing) {
+  const BackupReport report = made(false).value();
+  EXPECT_EQ(report.size, 42u);
+  const VerifyReport verdict = verify(out, {}).value();
+  EXPECT_EQ(verdict.verdict, Verdict::valid);
+  EXPECT_EQ(verdict.size, 42u);
+  EXPECT_EQ(verdict.root, report.root);
+  EXPECT_NE(verdict.contents_unchecked, "");
+  for (const char* file : {"keys.db", "master.key", "log.key"}) {
+    EXPECT_FALSE(fs::exists(out / file)) << file;
+  }
+  EXPECT_EQ(fs::status(out).permissions(), fs::perms(0700));
+  EXPECT_EQ(fs::status(out / "log.db").permissions(), fs::perms(0600));
+}
+
+TEST_F(BackupTest, TheRestoreDrill) {
+  (void)made(true).value();
+  EXPECT_EQ(verify(out, {})->checked_contents, 40u);
+  exchange("after the backup");
+  const std::string kept = reader()->checkpoint().value();
+  close();
+  // The disk is lost, the high-water mark with it: the log goes on from the backup ...
+  LogOptions restored = options();
+  restored.data_dir = out;
+  {
+    auto again = Log::open(restored, clock).value();
+    (void)again->append_and_wait(request("after the restore")).value();
+    EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+  }
+  // ... and whoever kept a checkpoint sees that something is missing.
+  VerifyOptions with;
+  with.checkpoint = kept;
+  const Verdict verdict = verify(out, with)->verdict;
+  EXPECT_TRUE(verdict == Verdict::forked || verdict == Verdict::stale);
+  // Where the mark survived, the log itself sees it.
+  fs::remove_all(out);
+  open();
+  (void)made(true).value();
+  exchange("later");
+  close();
+  fs::copy_file(out / "log.db", folder / "log.db", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(verified().verdict, Verdict::truncated);
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+TEST_F(BackupTest, IsWholeWhileOthersAppendAndErase) {
+  std::atomic<bool> stop{false};
+  std::thread traffic([&] {
+    while (!stop) {
+      const Appended at = exchange();
+      (void)log->erase({Scope{at.id, "", false}, "test", "tester"}).value();
+      for (int i = 0; i < 20 && !stop; ++i) exchange();
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    const auto report = made(true);
+    // Erasures in the middle of every attempt are possible, and said.
+    EXPECT_TRUE(report || report.error().code == Errc::unavailable) << report.error().message();
+    if (report) {
+      EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+    }
+    fs::remove_all(out);
+  }
+  stop = true;
+  traffic.join();
+}
+
+TEST_F(BackupTest, WritesOverNothingAndKeepsNoBadCopy) {
+  fs::create_directory(out);
+  EXPECT_EQ(made(false).error().code, Errc::invalid_input);
+  fs::remove_all(out);
+  close();
+  attack_without_triggers("UPDATE leaf SET status = 'timeout' WHERE idx = 3");
+  EXPECT_EQ(made(false).error().code, Errc::tampered);
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_FALSE(fs::exists(out.string() + ".tmp"));
+  EXPECT_EQ(back_up(folder / "nothing", {out, false}).error().code, Errc::not_found);
+}
+
+}  // namespace
+}  // namespace verbatim::audit::test

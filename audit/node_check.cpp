@@ -48,7 +48,7 @@ void NodeCheck::add(const Digest& leaf, Bytes hashes, Findings& findings) {
   edge.computed = leaf;
   edge.stored = hash_at(hashes, 0).value_or(leaf);
   if (edge.computed != edge.stored) edge.doubtful = size_;
-  add(std::move(edge), hashes, findings);
+  add(edge, hashes, findings);
 }
 
 void NodeCheck::add_missing() {
@@ -63,7 +63,7 @@ void NodeCheck::add(Edge now, Bytes hashes, Findings& findings) {
     now = join(edge_.back(), now, level, hash_at(hashes, level), findings);
     edge_.pop_back();
   }
-  edge_.push_back(std::move(now));
+  edge_.push_back(now);
   ++size_;
 }
 

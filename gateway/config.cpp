@@ -75,7 +75,7 @@ Result<BaseUrl> parse_base_url(std::string_view text) {
   const auto parsed = boost::urls::parse_uri(boost::core::string_view(text.data(), text.size()));
   const std::string shown = "'" + std::string(text.substr(0, 200)) + "'";
   if (!parsed) return bad(shown + " is not a URL", "", "for example https://api.openai.com");
-  const boost::urls::url_view url = *parsed;
+  const boost::urls::url_view& url = *parsed;
   BaseUrl base;
   if (url.scheme_id() == boost::urls::scheme::https) {
     base.tls = true;

@@ -17,7 +17,6 @@ namespace verbatim::gateway {
 namespace {
 
 using local_engine::Engine;
-using local_engine::FinishReason;
 using local_engine::Generation;
 using local_engine::GenerationResult;
 using local_engine::TokenInfo;

@@ -80,9 +80,9 @@ class Keys(ConfiguredTest):
                 self.assertEqual((leaf["key"], leaf["tenant"]), ("one", "a"))
         for file in self.data.rglob("*"):
             if file.is_file() and not file.is_socket():
-                self.assertNotIn(b"PROVIDER", file.read_bytes())
+                self.assertNotIn(b"sk-PROVIDER", file.read_bytes())
                 self.assertNotIn(self.keys["one"]["key"][12:].encode(), file.read_bytes())
-        self.assertNotIn("PROVIDER", self.run_well("gateway", "--config", self.config, "--check",
+        self.assertNotIn("sk-PROVIDER", self.run_well("gateway", "--config", self.config, "--check",
                                                    env={"PROVIDER_KEY": "sk-PROVIDER"}).out)
 
     def test_who_may_not_is_told_why_in_the_shape_of_the_api_and_recorded(self):
@@ -133,7 +133,7 @@ class Reload(ConfiguredTest):
             self.reload(UPSTREAM.replace("UPSTREAM", second.url), "is in force")
             self.assertEqual(self.server.post(CHAT_PATH, CHAT).body, b'{"second":true}')
             for bad in ("[gateway", "no_such_key = 1\n", UPSTREAM + 'ca_file = "/no/such"\n',
-                        UPSTREAM + '[gateway]\nlisten = "127.0.0.1:1"\n', UPSTREAM + '[log]\nmode = "relaxed"\n'):
+                        UPSTREAM + '[gateway]\nadmin_enabled = false\n', UPSTREAM + '[log]\nmode = "relaxed"\n'):
                 self.reload(bad, "is refused")
                 self.assertEqual(self.server.post(CHAT_PATH, CHAT).body, b'{"second":true}')
         leaves = self.config_leaves()

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kAttempts = 5;
-constexpr std::size_t kMarkBytes = std::size_t{2} * 4096;  // high-water: two slots, audit/signer.hpp
+constexpr std::size_t kMarkBytes =
+    std::size_t{2} * 4096;  // high-water: two slots, audit/signer.hpp
 
 /// Beside a writer, or one that a crash ended, its WAL is part of the database. Without one an ordinary reader would leave
 /// files behind.

@@ -47,8 +47,9 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_gone(std::function<void()> tell) { tell_gone_ = std::move(tell); }
   [[nodiscard]] bool gone() const { return gone_; }
 
-  /// Plain HTTP only: with TLS who sends no more has left. Runs once, when the client ends its sending side while nobody waits in more(): it has left, or it only sends no
-  /// more and still waits for its answer. TCP does not tell which until something is written. Null to take it back.
+  /// Runs once, when the client ends its sending side while nobody waits in more(): it has left, or it only sends no
+  /// more and still waits for its answer. TCP does not tell which until something is written. Plain HTTP only: with TLS
+  /// who sends no more has left. Null to take it back.
   void on_half_closed(std::function<void()> tell) { tell_half_closed_ = std::move(tell); }
   [[nodiscard]] bool half_closed() const { return half_closed_; }
   /// Finds out whether a client that sends no more is still there, at no cost: sends `opening`, the bytes with which

@@ -1,31 +1,12 @@
 #include "gateway/recorder.hpp"
 
-#include <sys/stat.h>
-
 namespace verbatim::gateway {
 
-LogRecorder::FileId LogRecorder::file_id(const char* name) const {
-  struct stat found {};
-  if (::stat((log_.data_dir() / name).c_str(), &found) != 0) return {};
-  return {found.st_dev, found.st_ino};
-}
-
-void LogRecorder::watch() {
-  lost_.clear();
-  if (file_id("log.db") != log_file_) lost_ = "log.db";
-  if (file_id("keys.db") != keys_file_) lost_ = "keys.db";
-}
-
 void LogRecorder::append(audit::LeafDraft draft, audit::AppendDone done) {
-  if (!lost_.empty()) {
-    return done(Error{Errc::storage_failed,
-                      lost_ + " was moved, deleted or replaced under the gateway",
-                      log_.data_dir().string(), "put it back, or stop the gateway"});
-  }
   log_.append(std::move(draft), std::move(done));
 }
 
-bool LogRecorder::healthy() const { return lost_.empty() && log_.healthy(); }
+bool LogRecorder::healthy() const { return log_.healthy(); }
 
 Result<Digest> LogRecorder::cache_key(std::string_view tenant, Bytes preimage) {
   return log_.cache_key(tenant, preimage);

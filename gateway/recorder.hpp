@@ -28,8 +28,6 @@ class Recorder {
   [[nodiscard]] virtual std::shared_ptr<const CanonicalAnswer> canonical_answer(
       const Digest& key) = 0;
   [[nodiscard]] virtual audit::Log::Stats stats() const = 0;
-  /// Called once a second.
-  virtual void watch() {}
 };
 
 /// The log. `log` and `clock` must outlive it. It keeps up to `memory_bytes_max` of canonical answers
@@ -37,11 +35,7 @@ class Recorder {
 class LogRecorder final : public Recorder {
  public:
   LogRecorder(audit::Log& log, const Clock& clock, std::size_t memory_bytes_max)
-      : log_(log),
-        clock_(clock),
-        memory_(memory_bytes_max),
-        log_file_(file_id("log.db")),
-        keys_file_(file_id("keys.db")) {}
+      : log_(log), clock_(clock), memory_(memory_bytes_max) {}
 
   void append(audit::LeafDraft draft, audit::AppendDone done) override;
   [[nodiscard]] bool healthy() const override;
@@ -49,21 +43,14 @@ class LogRecorder final : public Recorder {
   [[nodiscard]] std::string subject_handle(std::string_view credential) override;
   [[nodiscard]] std::shared_ptr<const CanonicalAnswer> canonical_answer(const Digest& key) override;
   [[nodiscard]] audit::Log::Stats stats() const override;
-  /// Looks whether the log's files are still where they were opened: what is written to a file that was moved, deleted or
-  /// replaced is lost to whoever looks for it. While they are not, nothing is appended.
-  void watch() override;
 
  private:
-  using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device and inode; zeros: none
-  [[nodiscard]] FileId file_id(const char* name) const;
   [[nodiscard]] Result<CanonicalAnswer> read_answer(const Uuid& record);
 
   audit::Log& log_;
   const Clock& clock_;
   AnswerMemory memory_;
-  FileId log_file_, keys_file_;  // when they were opened
-  std::string lost_;             // the name of the one that is not there any more, or ""
-  std::uint64_t erasures_ = 0;   // of the log, when memory_ was last known to be right
+  std::uint64_t erasures_ = 0;                // of the log, when memory_ was last known to be right
   std::unique_ptr<audit::LogReader> reader_;  // opened when first needed; the gateway's thread only
 };
 

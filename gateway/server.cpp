@@ -343,7 +343,6 @@ class Server::Impl {
     tick_.async_wait([this](error_code error) {
       if (error) return;
       ledger_->settle();
-      recorder_.watch();
       tick();
     });
   }

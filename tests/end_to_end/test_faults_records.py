@@ -131,17 +131,6 @@ class Rows(FaultTest):
                 self.assertEqual(listed[answer.record], "complete")
         self.assert_valid()
 
-    def test_a_log_that_is_taken_away_is_noticed(self):
-        """(20)"""
-        self.assertEqual(self.ask("ok").status, 200)
-        os.rename(self.data / "log.db", self.folder / "taken.db")
-        with support.eventually() as wait:
-            wait(lambda: self.ask("ok").status == 503, "a refusal")
-        self.assertIn("log.db", self.server.log_tail())
-        os.rename(self.folder / "taken.db", self.data / "log.db")
-        with support.eventually() as wait:
-            wait(lambda: self.ask("ok").status == 200, "service, once it is back")
-
 
 class Hits(FaultTest):
     scripts = {

@@ -84,6 +84,23 @@ class FullDisk(support.ProgramTest):
             self.assertEqual(gateway.stop(), 0)
             self.assert_all_recorded([*answered, again])
 
+    def test_a_log_that_is_taken_away_stops_the_answers_until_a_new_start(self):
+        with MockUpstream(lambda request: Reply.json(ANSWER)) as upstream:
+            gateway = self.gateway("--upstream", f"openai={upstream.url}")
+            answered = [gateway.post("/v1/chat/completions", body(0))]
+            self.assertEqual(answered[0].status, 200)
+            os.rename(self.data / "log.db", self.folder / "taken.db")
+            self.assertEqual(gateway.post("/v1/chat/completions", body(1)).status, 503)
+            # Another file may have stood there meanwhile: only a new start may go on, and it reconciles.
+            os.rename(self.folder / "taken.db", self.data / "log.db")
+            self.assertEqual(gateway.post("/v1/chat/completions", body(2)).status, 503)
+            self.assertIn(gateway.stop(), (0, 3))
+            gateway = self.gateway("--upstream", f"openai={upstream.url}")
+            answered.append(gateway.post("/v1/chat/completions", body(3)))
+            self.assertEqual(answered[1].status, 200)
+            self.assertEqual(gateway.stop(), 0)
+            self.assert_all_recorded(answered)
+
     def test_a_log_that_cannot_even_be_made_is_one_clear_line(self):
         if os.geteuid() != 0:
             self.skipTest("mounting a small file system needs root")

@@ -56,13 +56,14 @@ template <class V, class Exact>
   const auto less = V::set1d(-kF64Error), more = V::set1d(kF64Error);
   const auto low = V::join(V::fmad(y0, less, y0), V::fmad(y1, less, y1));
   const auto high = V::join(V::fmad(y0, more, y0), V::fmad(y1, more, y1));
-  std::uint32_t open = V::differ(low, high);
-  if (__builtin_expect(open == 0, 1)) return low;
-  float lane[V::kLanes], argument[V::kLanes];
+  if (__builtin_expect(V::differ(low, high) == 0, 1)) return low;
+  // Lane by lane, and not by the bits of differ(): g++ 12 was seen to leave a 17th bit in a mask of 16.
+  float lane[V::kLanes], other[V::kLanes], argument[V::kLanes];
   V::store(lane, low);
+  V::store(other, high);
   V::store(argument, x);
-  for (; open != 0; open &= open - 1) {
-    const auto i = static_cast<std::size_t>(__builtin_ctz(open));
+  for (std::size_t i = 0; i < V::kLanes; ++i) {
+    if (lane[i] == other[i]) continue;
     lane[i] = exact(argument[i]);
   }
   return V::load(lane);

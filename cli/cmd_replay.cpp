@@ -187,7 +187,7 @@ void add_replay(CLI::App& app, Context& context) {
                       "NAME=PATH of a model; what counts is the digest of its weights");
   command->add_option("--method", flags->method, "score (one prefill) or decode (token by token)")
       ->capture_default_str();
-  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512, cuda or auto")
+  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512 or auto")
       ->capture_default_str();
   command->add_option("--threads", flags->engine.threads, "0: all cores")
       ->check(whole_number(0, kThreadsMax));

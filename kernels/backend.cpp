@@ -63,6 +63,10 @@ Result<Backend> parse_backend(std::string_view text) {
     return Error{Errc::unsupported, "this processor cannot run " + std::string(text), "backend",
                  "use auto"};
   }
+  if (text == "cuda") {
+    return Error{Errc::unsupported, "the engine does not compute on CUDA in this version",
+                 "backend", "use auto: the bits are the same"};
+  }
   return Error{Errc::invalid_input, "no backend is named '" + std::string(text) + "'", "backend",
                "use scalar, avx2, avx512 or auto"};
 }

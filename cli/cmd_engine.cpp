@@ -286,9 +286,9 @@ Result<std::int64_t> time_or_now(const std::string& text) {
 
 /// One line of --jsonl: prints {"output":...} or {"raises":...}.
 Result<void> render_line(const std::string& text) {
-  const auto parsed = parse_ordered_json(text);
-  if (!parsed) return parsed.error();
-  const OrderedJson& line = *parsed;
+  const auto given = parse_ordered_json(text);
+  if (!given) return given.error();
+  const OrderedJson& line = *given;
   if (!line.is_object() || !line.contains("template") || !line["template"].is_string()) {
     return Error{Errc::invalid_input, "a line has no \"template\"", "", ""};
   }

@@ -1,11 +1,14 @@
 #include "replay/engines.hpp"
 
+#include "replay/engine_check.hpp"
+
 #include <utility>
 
 namespace verbatim::replay {
 
-Engines::Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options)
-    : options_(std::move(options)) {
+Engines::Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options,
+                 EngineLoader loader)
+    : options_(std::move(options)), loader_(std::move(loader)) {
   for (ModelPlace& place : places) {
     Place entry;
     entry.model = std::move(place);
@@ -25,17 +28,33 @@ void Engines::hash_all() {
   }
 }
 
+Result<std::shared_ptr<local_engine::Engine>> Engines::engine_of(Place& place) {
+  if (place.engine != nullptr) return place.engine;
+  auto engine = loader_(place.model.path, options_);
+  if (!engine) return engine.error();
+  if (const auto checked = check_engine(**engine); !checked) {
+    failed_ = failed_ || checked.error().code == Errc::out_of_range;
+    return checked.error();
+  }
+  ++checked_;
+  place.engine = std::move(*engine);
+  return place.engine;
+}
+
+Result<std::shared_ptr<local_engine::Engine>> Engines::vouched(const std::string& name) {
+  for (Place& place : places_) {
+    if (place.model.vouched && place.model.name == name) return engine_of(place);
+  }
+  return Error{Errc::not_found, "nobody vouches for weights under the name " + name, "",
+               "if you know which weights it serves, give --engine " + name + "=PATH"};
+}
+
 Result<std::shared_ptr<local_engine::Engine>> Engines::with_weights(
     const std::string& weights_sha256) {
   hash_all();
   for (Place& place : places_) {
     if (place.weights_sha256 != weights_sha256) continue;
-    if (place.engine == nullptr) {
-      auto engine = local_engine::Engine::load(place.model.path, options_);
-      if (!engine) return engine.error();
-      place.engine = std::move(*engine);
-    }
-    return place.engine;
+    return engine_of(place);
   }
   std::string tried;
   for (const Place& place : places_) {

@@ -198,6 +198,31 @@ TEST_F(Replayer, MalformedTokensNeverStopTheRun) {
   }
 }
 
+TEST_F(Replayer, TheRecordersEnvironmentIsComparedWithTheOneHere) {
+  audit::LeafDraft draft;
+  draft.type = "environment";
+  draft.fields = {{"cpu", "another"}, {"kernel", "Linux 1"}};
+  const std::uint64_t index = world_.log().append_and_wait(std::move(draft)).value().index;
+  const auto recorded_there = [&](Exchange& exchange) { exchange.environment = index; };
+  Verdict verdict = world_.replay(world_.chat("Who are you?", recorded_there));
+  EXPECT_EQ(verdict.environment, index);
+  EXPECT_EQ(verdict.environment_differs, (std::vector<std::string>{"cpu", "kernel"}));
+  world_.environment = {{"cpu", "another"}, {"kernel", "Linux 1"}};
+  verdict = world_.replay(world_.chat("Who are you?", recorded_there));
+  EXPECT_TRUE(verdict.environment_differs.empty());
+  EXPECT_EQ(in_words(verdict), "BITWISE");
+}
+
+TEST_F(Replayer, EveryTokenIsTracedAndItsMarginCounted) {
+  const Verdict verdict = world_.replay(world_.chat("Who are you?"));
+  ASSERT_EQ(verdict.trace.size(), verdict.tokens);
+  std::uint64_t counted = 0;
+  for (const std::uint64_t count : verdict.margins.counts()) counted += count;
+  EXPECT_EQ(counted, verdict.tokens);
+  for (const auto& token : verdict.trace) EXPECT_TRUE(token.chosen);
+  EXPECT_EQ(replay::verdict_fields(verdict)["margins"].size(), replay::MarginCounts::kClasses);
+}
+
 TEST_F(Replayer, TheStatementNamesTheLeafAndVerifiesWithTheLogsKey) {
   const Verdict verdict = world_.replay(world_.chat("Who are you?"));
   const auto reader = world_.reader();

@@ -46,7 +46,8 @@ Result<Scored> score_all(audit::LogReader& reader, const std::vector<Uuid>& ids,
       ++scored.skipped["other"];
       continue;
     }
-    auto answer = replay::score_foreign(reader, *leaves, engine);
+    auto answer =
+        replay::score_foreign(reader, *leaves, replay::time_at(leaves->request.json), engine);
     if (!answer) {
       if (answer.error().code == Errc::storage_failed) return answer.error();
       ++scored.skipped[answer.error().code == Errc::erased ? "erased" : "malformed_record"];

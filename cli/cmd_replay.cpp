@@ -240,6 +240,7 @@ OrderedJson run_json(const replay::ReplayRun& run) {
   }
   return {{"summary", std::move(summary)},
           {"design", run.design},
+          {"checkpoint", run.selected.checkpoint},
           {"engines_checked", run.engines_checked},
           {"here", run.here},
           {"environments", std::move(environments)},

@@ -39,12 +39,14 @@ std::optional<std::vector<AnswerChoice>> answer_choices(Api api, const Json& who
   const Json choices = whole.value("choices", Json::array());
   if (!choices.is_array()) return std::nullopt;
   std::vector<AnswerChoice> answers(choices.size());
+  std::vector<bool> told(choices.size());
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const Json& choice = choices[i];
     const auto index = choice.find("index");
     const std::size_t place =
         index != choice.end() && index->is_number_unsigned() ? index->get<std::size_t>() : i;
-    if (place >= answers.size()) return std::nullopt;
+    if (place >= answers.size() || told[place]) return std::nullopt;
+    told[place] = true;
     answers[place].text = api == Api::openai_chat ? text_at(choice, {"message", "content"})
                                                   : text_at(choice, {"text"});
     answers[place].finish = text_at(choice, {"finish_reason"});

@@ -19,7 +19,7 @@ namespace verbatim::replay {
 struct AnswerChoice {
   std::string text, finish;
 };
-/// By choice. Nothing if an index is out of range.
+/// By choice. Nothing if `choices` is no list, or an index is out of range or told twice.
 [[nodiscard]] std::optional<std::vector<AnswerChoice>> answer_choices(gateway::Api api,
                                                                       const Json& whole);
 

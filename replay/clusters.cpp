@@ -105,7 +105,7 @@ class ForkFinder {
     fork.character = characters(text.substr(0, at));
     const std::size_t begin =
         character_start(text.substr(0, at), at > kBeforeBytes ? at - kBeforeBytes : 0);
-    fork.before = (begin > 0 ? "\xE2\x80\xA6" : "") + std::string(text.substr(begin, at - begin));
+    fork.before = text.substr(begin, at - begin);
     for (std::size_t i = 0; i < group.clusters.size();) {
       Group branch{{}, at};
       const std::string_view next = character_at(clusters_[group.clusters[i]].text, at);

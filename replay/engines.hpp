@@ -5,8 +5,8 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,19 +25,25 @@ struct ModelPlace {
 using EngineLoader = std::function<Result<std::shared_ptr<local_engine::Engine>>(
     const std::filesystem::path&, const local_engine::EngineOptions&)>;
 
-/// One thread at a time. Every engine is checked (check_engine) before it is given out; one that fails is never given
-/// out: `out_of_range`, and failed() is true from then on.
+/// One thread at a time. Every engine is checked (check_engine) before it is given out. One that fails is never given
+/// out, and failed() is true from then on.
+///
+/// Errors: `not_found`: no place has the weights; the text names the places and what they hold. `unavailable`: the
+/// engine failed its check, or its files changed while this ran. Others are those of the engine that has the weights
+/// and does not load.
 class Engines {
  public:
   Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options,
           EngineLoader loader = &local_engine::Engine::load);
 
-  /// The engine with these weights. `not_found`: no place has them; the text names the places and what they
-  /// hold. Other errors are of the place that has them but does not load.
+  /// The engine with these weights, which answered under `name`. Places of that name are loaded at once, since a loaded
+  /// engine knows its digest; others are hashed first, and loaded only if they have the weights.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> with_weights(
-      const std::string& weights_sha256);
+      const std::string& weights_sha256, const std::string& name);
 
-  /// The engine that the operator vouches for under this name. `not_found` if there is none.
+  /// Does the operator vouch for weights under this name?
+  [[nodiscard]] bool vouches_for(const std::string& name) const;
+  /// Their engine.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> vouched(const std::string& name);
 
   /// An engine failed its check: the run must give no verdicts.
@@ -52,12 +58,16 @@ class Engines {
  private:
   struct Place {
     ModelPlace model;
-    bool hashed = false;
+    bool known = false;          ///< weights_sha256 or problem says what is there
     std::string weights_sha256;  ///< "" when it could not be read
     std::string problem;
-    std::shared_ptr<local_engine::Engine> engine;
+    std::shared_ptr<local_engine::Engine> engine;  ///< loaded
+    std::optional<Error> broken;                   ///< why it does not load: tried once
+    bool checked = false;
   };
-  void hash_all();
+  [[nodiscard]] Place* place_with(const std::string& weights_sha256);
+  void hash(Place& place);
+  [[nodiscard]] Result<void> load(Place& place);
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> engine_of(Place& place);
 
   std::vector<Place> places_;

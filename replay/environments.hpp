@@ -15,8 +15,8 @@ struct RecordedEnvironment {
   std::uint64_t index = 0;
   std::int64_t time_us = 0;
   std::map<std::string, std::string> facts;
-  std::vector<std::string>
-      differs;  ///< names of facts that are otherwise here, or known on one side only
+  /// Names of facts that are otherwise here, or known on one side only.
+  std::vector<std::string> differs;
 };
 
 /// Reads environment leaves as they are asked for, and keeps them. One thread at a time.

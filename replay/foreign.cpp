@@ -130,7 +130,7 @@ float ForeignScore::deficit_max() const {
 }
 
 Result<ForeignAnswer> score_foreign(audit::LogReader& reader, const RecordedLeaves& record,
-                                    Engine& engine) {
+                                    std::int64_t asked_us, Engine& engine) {
   const auto api = api_named(text_at(record.request.json, {"route", "api"}));
   if (!api) return cannot("parameters", "this API is not one that the engine understands");
   if (engine.tokenizer() == nullptr) return cannot("tokenization", "the model has no tokenizer");
@@ -140,9 +140,8 @@ Result<ForeignAnswer> score_foreign(audit::LogReader& reader, const RecordedLeav
   if (!response) return response.error();
 
   // 1. The question, as the API means it: what it leaves out has the API's default.
-  const auto asked_us = parse_rfc3339(text_at(record.request.json, {"time"}));
-  if (!asked_us) return cannot("malformed_record", "the request has no time");
-  const auto question = gateway::read_local_request(*api, request->bytes, engine, *asked_us, 0);
+  const auto question =
+      gateway::read_local_request(*api, request->bytes, engine, asked_us, /*fresh_seed=*/0);
   if (!question) return cannot("parameters", question.error().message());
   for (const GenerationRequest& choice : question->choices) {
     if (choice.sampling.temperature != 0) {

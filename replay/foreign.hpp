@@ -14,8 +14,8 @@ namespace verbatim::replay {
 /// One choice of a foreign answer, teacher-forced.
 struct ForeignScore {
   std::vector<local_engine::TokenId> output_ids;  ///< recovered from the text
-  std::vector<float>
-      deficits;  ///< of each token: the engine's best minus it; 0 if it is the engine's choice
+  /// Of each token: the engine's best minus it; 0 if it is the engine's choice.
+  std::vector<float> deficits;
   std::size_t differing = 0;  ///< tokens with another choice of the engine's
   local_engine::GenerationResult result;
 
@@ -33,10 +33,12 @@ struct ForeignAnswer {
 };
 
 /// Rebuilds the request (template, special tokens, sampling as the API has it by default), recovers the tokens of the
-/// answer's text, and scores them in one prefill. Greedy requests only: another engine's noise cannot be computed again.
-/// Errors as LogReader::content() gives them, and those of a failed read.
+/// answer's text, and scores them in one prefill. `asked_us`: when the endpoint was asked, which a template may tell; for
+/// a cache hit that is before the record's own time. Greedy requests only: another engine's noise cannot be computed
+/// again. Errors as LogReader::content() gives them.
 [[nodiscard]] Result<ForeignAnswer> score_foreign(audit::LogReader& reader,
                                                   const RecordedLeaves& record,
+                                                  std::int64_t asked_us,
                                                   local_engine::Engine& engine);
 
 }  // namespace verbatim::replay

@@ -142,6 +142,11 @@ Html alternatives(const ForkBranch& branch) {
   return list;
 }
 
+/// The last of what a fork's branches have in common, after an ellipsis if that is not all.
+std::string common_end(const Fork& fork) {
+  return (fork.byte > fork.before.size() ? "\xE2\x80\xA6" : "") + fork.before;
+}
+
 Html forks(const ProbeResult& result) {
   if (result.clustering.forks.empty()) return {};
   const bool tokens =
@@ -154,7 +159,7 @@ Html forks(const ProbeResult& result) {
     for (const ForkBranch& branch : fork.branches) {
       const bool first = &branch == &fork.branches.front();
       Html row = number_cell(first ? std::to_string(fork.character) : "");
-      row += cell(first ? element("span", {{"class", "said"}}, text(fork.before)) : Html());
+      row += cell(first ? element("span", {{"class", "said"}}, text(common_end(fork))) : Html());
       row += cell(swatch(style_of(branch.clusters.front())) +
                   (branch.ends
                        ? Html("<em>ends here</em>")

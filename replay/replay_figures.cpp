@@ -9,12 +9,6 @@ namespace verbatim::replay {
 
 namespace {
 
-float smallest_margin(const Verdict& verdict) {
-  float smallest = std::numeric_limits<float>::infinity();
-  for (const TracedToken& token : verdict.trace) smallest = std::min(smallest, token.margin);
-  return smallest;
-}
-
 /// A field as RFC 4180 has it. A text that a spreadsheet would take for a formula is kept a text by a quote before it.
 std::string csv_field(std::string text) {
   if (!text.empty() && std::string_view("=+-@\t\r").find(text[0]) != std::string_view::npos) {
@@ -36,9 +30,11 @@ std::string optional_text(const std::optional<T>& value) {
 
 /// A unit that makes at most `columns_max` columns of the time between the first and the last record.
 std::int64_t column_us(std::int64_t span_us, std::size_t columns_max) {
-  static constexpr std::int64_t kMinute = 60'000'000, kHour = 60 * kMinute, kDay = 24 * kHour;
-  for (const std::int64_t unit : {kMinute, 5 * kMinute, 15 * kMinute, kHour, 6 * kHour, kDay,
-                                  7 * kDay, 30 * kDay, 90 * kDay}) {
+  static constexpr std::int64_t kSecond = 1'000'000, kMinute = 60 * kSecond, kHour = 60 * kMinute,
+                                kDay = 24 * kHour;
+  for (const std::int64_t unit :
+       {kSecond, 5 * kSecond, 15 * kSecond, kMinute, 5 * kMinute, 15 * kMinute, kHour, 6 * kHour,
+        kDay, 7 * kDay, 30 * kDay, 90 * kDay}) {
     if (span_us / unit < static_cast<std::int64_t>(columns_max)) return unit;
   }
   return span_us / static_cast<std::int64_t>(columns_max) + 1;
@@ -77,17 +73,25 @@ TimeLine time_line(const ReplayRun& run) {
   return line;
 }
 
+float smallest_margin(const Verdict& verdict) {
+  float smallest = std::numeric_limits<float>::infinity();
+  for (const TracedToken& token : verdict.trace) smallest = std::min(smallest, token.margin);
+  return smallest;
+}
+
+bool needs_a_look_before(const Verdict& a, const Verdict& b) {
+  if (badness(a.kind) != badness(b.kind)) return badness(a.kind) > badness(b.kind);
+  return smallest_margin(a) < smallest_margin(b);
+}
+
 void keep_traces(std::vector<Verdict>& verdicts, std::size_t texts_max) {
   std::vector<Verdict*> traced;
   for (Verdict& verdict : verdicts) {
     if (!verdict.trace.empty()) traced.push_back(&verdict);
   }
   if (traced.size() <= texts_max) return;
-  const auto wanted_more = [](const Verdict* a, const Verdict* b) {
-    if (badness(a->kind) != badness(b->kind)) return badness(a->kind) > badness(b->kind);
-    return smallest_margin(*a) < smallest_margin(*b);
-  };
-  std::stable_sort(traced.begin(), traced.end(), wanted_more);
+  std::stable_sort(traced.begin(), traced.end(),
+                   [](const Verdict* a, const Verdict* b) { return needs_a_look_before(*a, *b); });
   for (std::size_t i = texts_max; i < traced.size(); ++i) {
     std::vector<TracedToken>().swap(traced[i]->trace);
   }

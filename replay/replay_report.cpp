@@ -2,29 +2,19 @@
 
 #include "replay/charts.hpp"
 #include "replay/proportion.hpp"
+#include "replay/replay_sections.hpp"
 #include "replay/report_parts.hpp"
-#include "replay/time_line.hpp"
 
 #include <kReplayPage.hpp>
 #include <kReportStyle.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
 
 namespace verbatim::replay {
 
 namespace {
 
-constexpr std::size_t kRowsShown = 5000, kEnvironmentsShown = 3, kDivergencesShown = 24;
-constexpr float kNear = 0.1F, kVeryNear = 0.01F;  // logit units: what is highlighted in a text
-
-std::string style_of(VerdictKind kind) {
-  std::string style(verdict_name(kind));
-  for (char& c : style) c = c == '_' ? '_' : static_cast<char>(c - 'A' + 'a');
-  return style;
-}
+constexpr std::size_t kRowsShown = 5000, kEnvironmentsShown = 3;
 
 const char* claim_of(VerdictKind kind) {
   switch (kind) {
@@ -44,12 +34,6 @@ const char* claim_of(VerdictKind kind) {
       return "Nothing: the contents were erased on purpose.";
   }
   return "";
-}
-
-std::size_t count_of(const ReplayRun& run, VerdictKind kind) {
-  return static_cast<std::size_t>(
-      std::count_if(run.verdicts.begin(), run.verdicts.end(),
-                    [&](const Verdict& verdict) { return verdict.kind == kind; }));
 }
 
 std::string headline(const ReplayRun& run) {
@@ -77,8 +61,6 @@ std::string lead(const ReplayRun& run) {
   }
   return lead + ".";
 }
-
-Html mono(const std::string& shown) { return element("span", {{"class", "mono"}}, text(shown)); }
 
 Html facts(const ReplayRun& run) {
   FactList list;
@@ -159,223 +141,8 @@ Html reasons(const ReplayRun& run) {
                               number_cell(std::to_string(count)));
   }
   return Html("<h3 style=\"margin-top:1.6rem\">Reasons</h3>") +
-         table(head({{"verdict", ""}, {"reason", ""}, {"records", "number"}}), rows);
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
-
-Html timeline(const ReplayRun& run) {
-  const TimeLine line = time_line(run);
-  if (line.columns.empty()) return Html("<p>No record in this run has a time.</p>");
-  ColumnChart chart;
-  chart.title = "Records over time, by verdict";
-  for (const VerdictKind kind : kVerdictKinds) chart.styles.push_back(style_of(kind));
-  constexpr std::int64_t kDayUs = 86'400'000'000;
-  const std::size_t every = line.columns.size() / 7 + 1;
-  for (std::size_t i = 0; i < line.columns.size(); ++i) {
-    Column column;
-    const std::string time =
-        format_rfc3339(line.start_us + static_cast<std::int64_t>(i) * line.column_us);
-    if (i % every == 0) {
-      column.label = line.column_us >= kDayUs ? time.substr(0, 10)
-                                              : time.substr(5, 5) + " " + time.substr(11, 5);
-    }
-    column.counts.assign(line.columns[i].begin(), line.columns[i].end());
-    chart.columns.push_back(std::move(column));
-  }
-  Html list;
-  for (const EnvironmentChange& change : line.changes) {
-    const double at =
-        static_cast<double>(change.time_us - line.start_us) / static_cast<double>(line.column_us);
-    if (at >= 0 && at <= static_cast<double>(line.columns.size())) {
-      chart.events.push_back({at, shortened(joined(change.facts), 28)});
-    }
-    list += element("li", text(format_rfc3339(change.time_us).substr(0, 19) + "Z, leaf " +
-                               std::to_string(change.index) + ": " + joined(change.facts)));
-  }
-  Html html = element(
-      "figure",
-      column_chart(chart) +
-          element("figcaption", text("Records by the time of their request (UTC), coloured by "
-                                     "verdict. Dashed: the recording machine changed.")));
-  if (!list.empty())
-    html += Html("<h3>Changes of the recording machine</h3>") + element("ul", list);
-  return html;
-}
-
-/// Where a margin stands on the histogram's axis, counted in columns.
-double place_of(float margin) {
-  const auto& edges = MarginCounts::kEdges;
-  const double at =
-      (std::log10(static_cast<double>(margin)) - std::log10(static_cast<double>(edges.front()))) *
-          2 +
-      1;
-  return std::clamp(at, 0.0, static_cast<double>(MarginCounts::kClasses));
-}
-
-Html margins(const ReplayRun& run) {
-  MarginCounts counts;
-  for (const Verdict& verdict : run.verdicts) counts.add(verdict.margins);
-  if (counts.empty()) return Html("<p>No token was compared.</p>");
-  static constexpr std::array kLabels = {"10\xE2\x81\xBB\xE2\x81\xB6",
-                                         "10\xE2\x81\xBB\xE2\x81\xB5",
-                                         "10\xE2\x81\xBB\xE2\x81\xB4",
-                                         "0.001",
-                                         "0.01",
-                                         "0.1",
-                                         "1",
-                                         "10",
-                                         "100"};
-  ColumnChart chart;
-  chart.title = "Tokens by margin";
-  chart.styles = {"bar"};
-  chart.gaps = false;
-  std::uint64_t total = 0, near = 0;
-  for (std::size_t i = 0; i < MarginCounts::kClasses; ++i) {
-    chart.columns.push_back({i % 2 == 1 ? kLabels[i / 2] : "", {counts.counts()[i]}});
-    total += counts.counts()[i];
-    if (i == 0 || MarginCounts::kEdges[i - 1] < kVeryNear) near += counts.counts()[i];
-  }
-  for (const Verdict& verdict : run.verdicts) {
-    float threshold = 0;
-    if (verdict.tolerance) threshold = parsed_decimal(verdict.tolerance->threshold).value_or(0);
-    if (threshold > 0) {
-      chart.limit = place_of(threshold);
-      chart.limit_label = "threshold " + verdict.tolerance->threshold;
-      break;
-    }
-  }
-  return element(
-      "figure", column_chart(chart) +
-                    element("figcaption", text("Margin of each of " + plural(total, "token") +
-                                               ": the best score minus the runner-up\xE2\x80\x99s, "
-                                               "in logit units, on a logarithmic scale. " +
-                                               std::to_string(near) + (near == 1 ? " is" : " are") +
-                                               " below 0.01: there another kernel\xE2\x80\x99s "
-                                               "rounding could choose otherwise.")));
-}
-
-std::string traced_text(const Verdict& verdict, std::size_t from, std::size_t to) {
-  std::string all;
-  for (std::size_t i = from; i < std::min(to, verdict.trace.size()); ++i)
-    all += verdict.trace[i].text;
-  return all;
-}
-
-/// The recorded answer and the engine's choice as two branches.
-Html divergence_tree(const Verdict& verdict) {
-  const std::size_t at = *verdict.position;
-  const std::string before = traced_text(verdict, 0, at);
-  const std::string recorded = before + traced_text(verdict, at, verdict.trace.size());
-  const Clustering two =
-      cluster_answers({{recorded, "", {}, "", ""}, {before + verdict.got_text, "", {}, "", ""}});
-  return element("figure", fork_tree(two));
-}
-
-Html divergence_card(const ReplayRun& run, const Verdict& verdict) {
-  FactList list;
-  list.add("Record", mono(verdict.record.str()));
-  list.add("Reason", verdict.reason + (verdict.detail.empty() ? "" : ": " + verdict.detail));
-  if (verdict.position) {
-    list.add("Place", "token " + std::to_string(*verdict.position) +
-                          (verdict.character
-                               ? ", byte " + std::to_string(*verdict.character) + " of the text"
-                               : ""));
-  } else if (verdict.character) {
-    list.add("Place", "byte " + std::to_string(*verdict.character) + " of the text");
-  }
-  if (run.with_texts && verdict.expected && !verdict.expected_text.empty()) {
-    list.add("Recorded token", element("code", text(verdict.expected_text)) +
-                                   text("  id " + std::to_string(*verdict.expected)));
-  }
-  if (run.with_texts && verdict.got && !verdict.got_text.empty()) {
-    list.add("Engine\xE2\x80\x99s choice", element("code", text(verdict.got_text)) +
-                                               text("  id " + std::to_string(*verdict.got)));
-  }
-  if (verdict.deficit) list.add("Deficit", decimal(*verdict.deficit) + " logit units");
-  Html card = list.html();
-  if (run.with_texts && verdict.reason == "token" && verdict.position && !verdict.trace.empty() &&
-      !verdict.got_text.empty()) {
-    card += divergence_tree(verdict);
-  }
-  return element("div", {{"class", "card"}}, card);
-}
-
-Html divergences(const ReplayRun& run) {
-  Html cards;
-  std::size_t shown = 0;
-  for (const Verdict& verdict : run.verdicts) {
-    if (verdict.kind != VerdictKind::diverged || shown == kDivergencesShown) continue;
-    ++shown;
-    cards += divergence_card(run, verdict);
-  }
-  if (cards.empty()) return {};
-  const std::size_t all = count_of(run, VerdictKind::diverged);
-  if (all > shown) {
-    cards += element("p", {{"class", "note"}},
-                     text(std::to_string(all - shown) + " more are in the table below."));
-  }
-  return element("section", Html("<h2>What diverged</h2>") + cards);
-}
-
-Html said(const Verdict& verdict) {
-  Html html;
-  for (const TracedToken& token : verdict.trace) {
-    if (token.text.empty()) continue;
-    const char* style = !token.chosen              ? "other"
-                        : token.margin < kVeryNear ? "near very"
-                        : token.margin < kNear     ? "near"
-                                                   : nullptr;
-    html += style == nullptr ? text(token.text)
-                             : element("span",
-                                       {{"class", style},
-                                        {"title", "margin " + decimal(token.margin) + ", deficit " +
-                                                      decimal(token.deficit)}},
-                                       text(token.text));
-  }
-  return html;
-}
-
-Html texts(const ReplayRun& run) {
-  if (!run.with_texts)
-    return Html("<p>Recorded texts were left out of this report on purpose.</p>");
-  Html cards;
-  std::size_t shown = 0, compared = 0;
-  for (const Verdict& verdict : run.verdicts) {
-    compared += verdict.tokens > 0 ? 1 : 0;
-    if (verdict.trace.empty()) continue;
-    ++shown;
-    float smallest = std::numeric_limits<float>::infinity();
-    for (const TracedToken& token : verdict.trace) smallest = std::min(smallest, token.margin);
-    cards +=
-        element("div", {{"class", "card"}, {"id", "r-" + verdict.record.str()}},
-                element("p", {{"class", "meta"}},
-                        swatch(style_of(verdict.kind)) +
-                            text(std::string(verdict_name(verdict.kind)) + " \xC2\xB7 " +
-                                 verdict.model + " \xC2\xB7 " + plural(verdict.tokens, "token") +
-                                 " \xC2\xB7 smallest margin " + decimal(smallest) + " \xC2\xB7 ") +
-                            mono(verdict.record.str())) +
-                    element("p", {{"class", "said"}}, said(verdict)));
-  }
-  if (cards.empty()) return Html("<p>No text was computed again in this run.</p>");
-  Html legend = Html(
-      "<p class=\"note\"><span class=\"said\"><span class=\"near\">Shaded</span></span>: another "
-      "token was within 0.1 "
-      "logit units. <span class=\"said\"><span class=\"near very\">Underlined</span></span>: "
-      "within 0.01. "
-      "<span class=\"said\"><span class=\"other\">Inverted</span></span>: not the engine&rsquo;s "
-      "choice.</p>");
-  if (shown < compared) {
-    legend += element(
-        "p", {{"class", "note"}},
-        text("The " + std::to_string(shown) + " of " + std::to_string(compared) +
-             " texts that need a look first: the worst verdicts, then the smallest margins."));
-  }
-  return legend + cards;
+         element("div", {{"class", "short"}},
+                 table(head({{"verdict", ""}, {"reason", ""}, {"records", "number"}}), rows));
 }
 
 Html environments(const ReplayRun& run) {
@@ -456,6 +223,12 @@ Html records(const ReplayRun& run) {
 
 }  // namespace
 
+std::size_t count_of(const ReplayRun& run, VerdictKind kind) {
+  return static_cast<std::size_t>(
+      std::count_if(run.verdicts.begin(), run.verdicts.end(),
+                    [&](const Verdict& verdict) { return verdict.kind == kind; }));
+}
+
 std::string replay_report(const ReplayRun& run) {
   return fill(kReplayPage,
               {{"title", text("Replay of " + run.origin + ": " + headline(run))},
@@ -466,10 +239,10 @@ std::string replay_report(const ReplayRun& run) {
                {"shares", shares(run)},
                {"verdicts", verdict_rows(run)},
                {"reasons", reasons(run)},
-               {"timeline", timeline(run)},
-               {"margins", margins(run)},
-               {"divergences", divergences(run)},
-               {"texts", texts(run)},
+               {"timeline", time_line_section(run)},
+               {"margins", margins_section(run)},
+               {"divergences", divergences_section(run)},
+               {"texts", texts_section(run)},
                {"environments", environments(run)},
                {"records", records(run)},
                {"made", text("Made " + run.made + " by verbatim " + VERBATIM_VERSION + ".")}});

@@ -1,7 +1,7 @@
 #include "replay/replayer.hpp"
 
 #include "replay/binding.hpp"
-#include "replay/foreign.hpp"
+#include "replay/foreign_verdict.hpp"
 #include "replay/recorded.hpp"
 
 #include <algorithm>
@@ -9,8 +9,6 @@
 namespace verbatim::replay {
 
 namespace {
-
-using local_engine::Engine;
 
 Verdict& cannot(Verdict& verdict, const char* reason, std::string detail) {
   verdict.kind = VerdictKind::not_replayable;
@@ -39,95 +37,46 @@ bool verdict_of_content_error(const Error& error, Verdict& verdict) {
   }
 }
 
+/// Why there is no engine for a record whose weights are known.
+const char* reason_without_engine(const Error& error) {
+  switch (error.code) {
+    case Errc::not_found:
+      return "weights_missing";
+    case Errc::unsupported:
+      return "unsupported";
+    case Errc::out_of_range:
+      return "range";
+    default:
+      return "weights_unreadable";
+  }
+}
+
 /// The digest that the response leaf commits to for each choice; "" where there is none.
 std::vector<std::string> recorded_digests(const Json& response, std::size_t choices) {
   std::vector<std::string> digests(choices);
   const auto engine = response.find("engine");
   if (engine == response.end() || !engine->is_object()) return digests;
   const Json list = engine->value("choices", Json::array());
+  if (!list.is_array()) return digests;
   for (std::size_t i = 0; i < choices && i < list.size(); ++i) {
     digests[i] = text_at(list[i], {"logits_digest"});
   }
   return digests;
 }
 
-/// What a deficit that rounding does not explain looks like.
-std::string hypothesis(const ForeignScore& score, float threshold) {
-  std::size_t first = score.deficits.size(), last = 0, beyond = 0;
-  for (std::size_t i = 0; i < score.deficits.size(); ++i) {
-    if (score.deficits[i] <= threshold) continue;
-    first = std::min(first, i);
-    last = i;
-    ++beyond;
-  }
-  if (beyond == 0) return "more tokens than honest rounding flips are not the engine's choice";
-  const std::string how_many = std::to_string(beyond) + " of " +
-                               std::to_string(score.deficits.size()) +
-                               " tokens are beyond the threshold";
-  // An edit is in one place, and the text before and after it is the model's own.
-  constexpr std::size_t kEditTokensMax = 8, kTokensEnough = 24;
-  if (last - first < kEditTokensMax && score.deficits.size() >= kTokensEnough) {
-    return how_many + ", all in one place: an edited text, or one unlucky near tie";
-  }
-  return how_many + ": other weights, another prompt or template, or sampling at a temperature";
-}
-
-/// The verdict on one choice of a foreign engine's answer.
-void judge_foreign(const ForeignScore& score, const Engine& engine, const Calibration* calibration,
-                   Verdict& verdict) {
-  keep_trace(score.result, verdict);
-  verdict.tokens += score.deficits.size();
-  verdict.differing = score.differing;
-  if (score.differing == 0) {
-    verdict.kind = VerdictKind::token_exact;
-    return;
-  }
-  const float threshold = calibration == nullptr ? 0 : calibration->threshold;
-  if (calibration != nullptr &&
-      within(*calibration, score.deficit_max(), score.differing, score.deficits.size())) {
-    verdict.kind = VerdictKind::within_margin;
-    verdict.reason = "rounding";
-    verdict.detail = std::to_string(score.differing) + " of " +
-                     std::to_string(score.deficits.size()) +
-                     " tokens are near ties that honest rounding flips";
-  } else {
-    verdict.kind = VerdictKind::diverged;
-    verdict.reason = "token";
-    verdict.detail = calibration == nullptr
-                         ? std::to_string(score.differing) + " of " +
-                               std::to_string(score.deficits.size()) +
-                               " tokens are not the engine's choice, and no calibration says how "
-                               "many honest rounding flips: see `verbatim replay calibrate`"
-                         : hypothesis(score, threshold);
-  }
-  // The worst token speaks for an explained answer, the first that is not explained for another.
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < score.deficits.size(); ++i) {
-    if (score.deficits[i] > score.deficits[at]) at = i;
-  }
-  if (verdict.kind == VerdictKind::diverged && score.deficits[at] > threshold) {
-    at = 0;
-    while (score.deficits[at] <= threshold) ++at;
-  }
-  verdict.position = at;
-  verdict.expected = score.output_ids[at];
-  verdict.got = score.result.tokens[at].best;
-  verdict.margin = score.result.tokens[at].margin;
-  verdict.deficit = score.deficits[at];
-  const std::vector<local_engine::TokenId> before(
-      score.output_ids.begin(), score.output_ids.begin() + static_cast<std::ptrdiff_t>(at));
-  verdict.character = engine.tokenizer()->decode(before, true).size();
-  name_tokens(engine, verdict);
-}
-
 /// An answer that a remote endpoint gave, by the engine that the operator vouches for.
-Result<Verdict> replay_foreign(audit::LogReader& reader, const RecordedLeaves& source,
-                               const ReplayWith& with, Verdict verdict) {
+Result<Verdict> replay_foreign(audit::LogReader& reader, const RecordedLeaves& asked,
+                               const RecordedLeaves& computed, const ReplayWith& with,
+                               Verdict verdict) {
+  if (!with.engines.vouches_for(verdict.model)) {
+    return cannot(verdict, "remote",
+                  "nobody says which weights " + verdict.model +
+                      " is: if you know, give --engine " + verdict.model + "=PATH");
+  }
   const auto engine = with.engines.vouched(verdict.model);
   if (!engine) {
     if (with.engines.failed()) return engine.error();
-    const bool nobody = engine.error().code == Errc::not_found && engine.error().where.empty();
-    return cannot(verdict, nobody ? "remote" : "weights_missing", engine.error().message());
+    return cannot(verdict, reason_without_engine(engine.error()), engine.error().message());
   }
   const std::string weights = (*engine)->fingerprint().weights_sha256.hex();
   verdict.engine =
@@ -145,7 +94,7 @@ Result<Verdict> replay_foreign(audit::LogReader& reader, const RecordedLeaves& s
                   ecmascript_number(calibration->alpha)};
   }
   const std::int64_t start_us = with.clock.steady_us();
-  const auto answer = score_foreign(reader, source, **engine);
+  const auto answer = score_foreign(reader, asked, time_at(computed.request.json), **engine);
   if (!answer) {
     if (verdict_of_content_error(answer.error(), verdict)) return verdict;
     return answer.error();
@@ -220,7 +169,7 @@ Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const Re
     return cannot(verdict, "no_output",
                   "the answer is not a model's: a list of models, or the like");
   }
-  if (weights.empty()) return replay_foreign(reader, source, with, std::move(verdict));
+  if (weights.empty()) return replay_foreign(reader, *leaves, source, with, std::move(verdict));
   const std::string profile = text_at(response, {"engine", "numerics_profile"});
 
   // 4. The recorded tokens, opened and checked against their commitment.
@@ -234,11 +183,11 @@ Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const Re
   const std::vector<RecordedChoice>& choices = tokens->choices;
 
   // 5. The same weights, and the same profile.
-  const auto engine = with.engines.with_weights(weights);
+  const auto engine = with.engines.with_weights(weights, verdict.model);
   if (!engine) {
     if (with.engines.failed()) return engine.error();
     const bool changed = with.engines.name_has_other_weights(verdict.model, weights);
-    return cannot(verdict, changed ? "weights_differ" : "weights_missing",
+    return cannot(verdict, changed ? "weights_differ" : reason_without_engine(engine.error()),
                   engine.error().message());
   }
   verdict.engine =

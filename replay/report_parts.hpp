@@ -15,6 +15,10 @@ namespace verbatim::replay {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+[[nodiscard]] inline Html mono(const std::string& shown) {
+  return element("span", {{"class", "mono"}}, text(shown));
+}
+
 [[nodiscard]] inline Html cell(const Html& content) { return element("td", content); }
 [[nodiscard]] inline Html number_cell(const std::string& shown) {
   return element("td", {{"class", "number"}}, text(shown));

@@ -19,6 +19,8 @@ Result<std::vector<Uuid>> matching(audit::LogReader& reader, const Selection& se
     if (!leaves) return leaves.error();
     ids.push_back(*id);
   }
+  std::sort(ids.begin(), ids.end());  // UUIDv7: by time
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   if (!ids.empty()) return ids;
 
   audit::RecordFilter filter;
@@ -33,10 +35,10 @@ Result<std::vector<Uuid>> matching(audit::LogReader& reader, const Selection& se
   return ids;
 }
 
-Digest rank(const std::string& checkpoint, const Uuid& id) {
+Digest rank(const std::string& checkpoint_text, const Uuid& id) {
   static constexpr char kDomain[] = "verbatim/sample/v1";  // the terminating NUL is part of it
   return sha256({Bytes(reinterpret_cast<const std::uint8_t*>(kDomain), sizeof kDomain),
-                 as_bytes(checkpoint), Bytes(id.bytes)});
+                 as_bytes(checkpoint_text), Bytes(id.bytes)});
 }
 
 }  // namespace
@@ -56,6 +58,7 @@ Result<Selected> select(audit::LogReader& reader, const Selection& selection) {
   if (!ids) return ids.error();
   Selected selected;
   selected.matching = ids->size();
+  selected.checkpoint = *note;
   selected.tree_size = checkpoint->size;
   selected.root = checkpoint->root.hex();
   if (selection.sample == 0 || ids->size() <= selection.sample) {
@@ -63,11 +66,12 @@ Result<Selected> select(audit::LogReader& reader, const Selection& selection) {
     return selected;
   }
   std::vector<std::pair<Digest, Uuid>> ranked;
-  for (const Uuid& id : *ids) ranked.emplace_back(rank(*note, id), id);
+  const std::string drawn_by = audit::checkpoint_text(*checkpoint);
+  for (const Uuid& id : *ids) ranked.emplace_back(rank(drawn_by, id), id);
   std::sort(ranked.begin(), ranked.end());
   ranked.resize(selection.sample);
   for (const auto& [hash, id] : ranked) selected.ids.push_back(id);
-  std::sort(selected.ids.begin(), selected.ids.end());  // UUIDv7: by time
+  std::sort(selected.ids.begin(), selected.ids.end());
   return selected;
 }
 

@@ -192,9 +192,11 @@ Result<Verdict> verdict_of_leaf(const Json& leaf) {
         ReplayEngine{text_member(*engine, "profile"), text_member(*engine, "backend"),
                      text_member(*engine, "build"), text_member(*engine, "weights_sha256")};
   }
-  const Json margins = leaf.value("margins", Json::array());
-  for (std::size_t i = 0; i < margins.size() && i < MarginCounts::kClasses; ++i) {
-    if (margins[i].is_number_unsigned()) verdict.margins.set(i, margins[i].get<std::uint64_t>());
+  std::size_t margin_class = 0;
+  for (const Json& count : leaf.value("margins", Json::array())) {
+    if (margin_class == MarginCounts::kClasses) break;
+    if (count.is_number_unsigned()) verdict.margins.set(margin_class, count.get<std::uint64_t>());
+    ++margin_class;
   }
   verdict.claimed_weights = text_member(leaf, "weights") == "claimed";
   verdict.differing = integer_member<std::size_t>(leaf, "differing").value_or(0);

@@ -57,10 +57,10 @@ struct Verdict {
   std::string model;
   VerdictKind kind = VerdictKind::not_replayable;
 
-  /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `remote`,
-  /// `no_output`, `no_tokens`, `weights_missing`, `weights_differ`, `profile_differs`, `malformed_record`, `range`,
-  /// and for a foreign engine's answers `parameters`, `unseeded`, `tokenization` (NOT_REPLAYABLE); `prompt`, `token`,
-  /// `logits`, `text`, `length` (DIVERGED); `rounding` (WITHIN_MARGIN).
+  /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `remote`, `no_output`,
+  /// `no_tokens`, `weights_missing`, `weights_differ`, `weights_unreadable`, `unsupported`, `profile_differs`,
+  /// `malformed_record`, `range`, and for a foreign engine's answers `parameters`, `unseeded`, `tokenization`
+  /// (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length` (DIVERGED); `rounding` (WITHIN_MARGIN).
   std::string reason, detail;
 
   std::size_t choice = 0;                ///< of which the position speaks
@@ -77,8 +77,8 @@ struct Verdict {
 
   /// A remote endpoint answered, and that it runs this engine's weights is the operator's word (`--engine`).
   bool claimed_weights = false;
-  std::size_t differing =
-      0;  ///< tokens that are not the engine's choice, of a foreign engine's answer
+  /// Tokens that are not the engine's choice, of a foreign engine's answer.
+  std::size_t differing = 0;
   std::optional<Tolerance> tolerance;
 
   std::optional<std::uint64_t> environment;      ///< index of the recorder's environment leaf
@@ -88,8 +88,8 @@ struct Verdict {
   std::int64_t time_us = 0;        ///< of the request
   double seconds = 0;              ///< that the engine took
   std::vector<TracedToken> trace;  ///< of `choice`
-  std::string expected_text,
-      got_text;          ///< the two tokens by themselves, special ones by their names
+  /// The two tokens by themselves, special ones by their names.
+  std::string expected_text, got_text;
   bool resumed = false;  ///< taken from an earlier run's leaf
 };
 

@@ -213,7 +213,7 @@ class ForeignTest(support.ProgramTest):
 
     def test_another_engines_answers_are_calibrated_and_others_told_apart(self):
         far = self.gateway("--model", f"demo={support.DEMO_MODEL}", data=self.folder / "far")
-        wrong_weights = perturbed(support.DEMO_MODEL, self.folder / "wrong", 1.5)
+        wrong_weights = perturbed(support.DEMO_MODEL, self.folder / "wrong", 3)
         wrong = self.gateway("--model", f"demo={wrong_weights}", data=self.folder / "wrong-data")
         with self.gateway("--upstream", f"far={far.url}") as gateway:
             for index in range(39):

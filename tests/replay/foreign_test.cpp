@@ -172,6 +172,22 @@ TEST_F(Foreign, AnEditedQuestionIsDiverged) {
   EXPECT_EQ(verdict.kind, VerdictKind::diverged);
 }
 
+TEST_F(Foreign, ACacheHitIsJudgedByWhatItSentItself) {
+  const Uuid origin = world_.chat("What is a Merkle tree?", make_remote);
+  const auto hit = [&](Exchange& exchange) {
+    make_remote(exchange);
+    exchange.response = {{"status", "cache_hit"}, {"cache", "hit"}, {"origin", origin.str()}};
+  };
+  EXPECT_EQ(world_.replay(world_.chat("What is a Merkle tree?", hit)).kind,
+            VerdictKind::token_exact);
+  const Verdict edited = world_.replay(world_.chat("What is a Merkle tree?", [&](Exchange& e) {
+    hit(e);
+    replace(e.response_body, "tree of hashes", "list of hashes");
+  }));
+  EXPECT_EQ(edited.kind, VerdictKind::diverged);
+  EXPECT_EQ(edited.origin, origin);
+}
+
 TEST_F(Foreign, ASampledAnswerCannotBeComputedAgain) {
   EXPECT_EQ(verdict_of([](Exchange& e) {
               replace(e.request_body, "\"temperature\":0", "\"temperature\":1");
@@ -219,6 +235,26 @@ TEST_F(Foreign, WhatCannotBeScoredSaysWhy) {
             "no_output");
 }
 
+TEST(Engines, AModelOfTheRecordsNameIsReadOnceAndOthersOnlyIfTheyHaveTheWeights) {
+  const auto demo = test::RecordedWorld::engine();
+  const std::string weights = demo->fingerprint().weights_sha256.hex();
+  std::vector<std::string> loaded;
+  const auto path = test::RecordedWorld::model_path();
+  replay::Engines engines({{"other", path.parent_path()}, {"demo", path}, {"demo2", path}}, {},
+                          [&](const std::filesystem::path& from, const auto&) {
+                            loaded.push_back(from.filename().string());
+                            return Result<std::shared_ptr<local_engine::Engine>>(demo);
+                          });
+  EXPECT_TRUE(engines.with_weights(weights, "demo"));
+  EXPECT_TRUE(engines.with_weights(weights, "demo"));
+  EXPECT_EQ(loaded, std::vector<std::string>{"model"});
+  EXPECT_EQ(engines.checked(), 1U);
+  EXPECT_EQ(engines.with_weights(std::string(64, 'b'), "demo").error().code, Errc::not_found);
+  EXPECT_TRUE(engines.name_has_other_weights("demo", std::string(64, 'b')));
+  EXPECT_FALSE(engines.name_has_other_weights("other", std::string(64, 'b')));
+  EXPECT_EQ(loaded.size(), 1U);
+}
+
 /// An engine whose batches are wrong: what a self-check is for.
 class WrongInBatches final : public local_engine::Engine {
  public:
@@ -254,7 +290,7 @@ class WrongInBatches final : public local_engine::Engine {
 };
 
 TEST_F(Foreign, AnEngineThatFailsItsCheckJudgesNobody) {
-  EXPECT_TRUE(replay::check_engine(*world_.engine()));
+  EXPECT_EQ(replay::check_engine(*world_.engine()).value(), "");
   replay::Engines engines(world_.places, {}, [](const auto&, const auto&) {
     return Result<std::shared_ptr<local_engine::Engine>>(
         std::make_shared<WrongInBatches>(test::RecordedWorld::engine()));
@@ -265,7 +301,7 @@ TEST_F(Foreign, AnEngineThatFailsItsCheckJudgesNobody) {
   const auto verdict = replay::replay_record(
       *world_.reader(), id, {engines, environments, nullptr, replay::Method::score, clock});
   ASSERT_FALSE(verdict);
-  EXPECT_EQ(verdict.error().code, Errc::out_of_range);
+  EXPECT_EQ(verdict.error().code, Errc::unavailable);
   EXPECT_TRUE(engines.failed());
   EXPECT_EQ(engines.checked(), 0U);
 }

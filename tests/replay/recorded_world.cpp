@@ -102,7 +102,7 @@ std::unique_ptr<audit::LogReader> RecordedWorld::reader() const {
 replay::Verdict RecordedWorld::replay(const Uuid& id, replay::Method method) {
   local_engine::EngineOptions options;
   options.threads = 1;
-  replay::Engines engines(places, options);
+  replay::Engines engines(places, options, loader);
   replay::Environments environments(environment);
   const auto log_reader = reader();
   return replay::replay_record(

@@ -49,6 +49,8 @@ class RecordedWorld {
 
   /// Where replay() looks for models; the demo model's folder unless changed.
   std::vector<replay::ModelPlace> places;
+  /// How it loads them.
+  replay::EngineLoader loader = &local_engine::Engine::load;
   /// By what replay() judges answers of remote endpoints.
   std::optional<replay::Calibration> calibration;
   /// The machine that replay() believes to be on.

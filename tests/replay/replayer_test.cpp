@@ -198,6 +198,46 @@ TEST_F(Replayer, MalformedTokensNeverStopTheRun) {
   }
 }
 
+TEST_F(Replayer, AnAnswerThatIsNoneIsNotTheTextOfItsTokens) {
+  for (const char* body :
+       {R"({"choices":3})", R"({"choices":"x"})", R"({"choices":{"0":{}}})", R"({"choices":[7]})",
+        R"({"choices":[]})", R"({"choices":[{"message":[]}]})", R"({"choices":[{"index":1}]})",
+        R"([])", "", "data: {\"choices\":7}\n\n", "data: {\"choices\":[{\"delta\":3}]}\n\n"}) {
+    EXPECT_EQ(verdict_of([&](Exchange& e) { e.response_body = body; }), "DIVERGED text") << body;
+  }
+}
+
+TEST_F(Replayer, AChoiceThatIsToldTwiceIsNoAnswer) {
+  Exchange exchange = world_.answer(
+      Api::openai_completions,
+      R"({"model":"demo","prompt":["The log","Who"],"temperature":0,"max_tokens":5})");
+  Json body = Json::parse(exchange.response_body);
+  body["choices"][1]["index"] = 0;
+  exchange.response_body = body.dump();
+  EXPECT_EQ(in_words(world_.replay(world_.record(Api::openai_completions, exchange))),
+            "DIVERGED text");
+}
+
+TEST_F(Replayer, DigestsThatAreNoListAreNone) {
+  EXPECT_EQ(verdict_of([](Exchange& e) {
+              e.response["engine"]["choices"] = {{"0", "x"}};
+            }),
+            "TOKEN_EXACT");
+}
+
+TEST_F(Replayer, WeightsThatDoNotLoadSayWhy) {
+  const std::pair<Errc, const char*> cases[] = {
+      {Errc::unsupported, "NOT_REPLAYABLE unsupported"},
+      {Errc::storage_failed, "NOT_REPLAYABLE weights_unreadable"},
+  };
+  for (const auto& [code, words] : cases) {
+    world_.loader = [code = code](const auto&, const auto&) {
+      return Result<std::shared_ptr<local_engine::Engine>>(Error{code, "no", "", ""});
+    };
+    EXPECT_EQ(verdict_of({}), words);
+  }
+}
+
 TEST_F(Replayer, TheRecordersEnvironmentIsComparedWithTheOneHere) {
   audit::LeafDraft draft;
   draft.type = "environment";

@@ -168,7 +168,18 @@ TEST_F(Report, AVerdictReadBackFromItsLeafIsTheSame) {
   made.engine = replay::ReplayEngine{"f32-k256/1", "avx2", "build", "weights"};
   const Json fields = replay::verdict_fields(made);
   EXPECT_EQ(replay::verdict_fields(replay::verdict_of_leaf(fields).value()), fields);
+}
+
+TEST_F(Report, ALeafThatIsNoVerdictIsRefusedAndOneWithOddMembersIsRead) {
   EXPECT_FALSE(replay::verdict_of_leaf({{"record", "x"}}));
+  EXPECT_FALSE(replay::verdict_of_leaf(Json::array()));
+  Json odd = replay::verdict_fields(run_.verdicts[0]);
+  for (const Json& value : {Json(7), Json("x"), Json({{"a", 1}}), Json(nullptr)}) {
+    for (const char* name : {"margins", "engine", "calibration", "environment_differs", "tokens"}) {
+      odd[name] = value;
+    }
+    EXPECT_TRUE(replay::verdict_of_leaf(odd)) << value;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "replay/selection.hpp"
 
+#include "audit/note.hpp"
 #include "tests/replay/recorded_world.hpp"
 #include "tests/support/shared.hpp"
 
@@ -49,6 +50,27 @@ TEST_F(Selection, ByAKeptCheckpointTheSameRecordsAreDrawnWhenTheLogHasGrown) {
   EXPECT_EQ(second.matching, 20U);
   selection.sample = 0;
   EXPECT_EQ(replay::select(*world_.reader(), selection).value().ids.size(), 20U);
+}
+
+TEST_F(Selection, WhatWasDrawnIsDrawnAgainByTheCheckpointThatItNames) {
+  for (int i = 0; i < 20; ++i) world_.open_request();
+  replay::Selection selection;
+  selection.sample = 5;
+  const auto first = replay::select(*world_.reader(), selection).value();
+  for (int i = 0; i < 20; ++i) world_.open_request();
+  selection.checkpoint = first.checkpoint;
+  EXPECT_EQ(replay::select(*world_.reader(), selection).value().ids, first.ids);
+  // Another signature on the same checkpoint is no other draw.
+  selection.checkpoint += audit::signature_line("witness.example", 7, as_bytes("not checked here"));
+  EXPECT_EQ(replay::select(*world_.reader(), selection).value().ids, first.ids);
+}
+
+TEST_F(Selection, ANamedRecordIsSelectedOnce) {
+  const Uuid first = world_.open_request(), second = world_.open_request();
+  replay::Selection selection;
+  selection.ids = {second.str(), first.str(), second.str()};
+  EXPECT_EQ(replay::select(*world_.reader(), selection).value().ids,
+            (std::vector<Uuid>{first, second}));
 }
 
 TEST_F(Selection, ACheckpointOfAnotherLogIsRefused) {

@@ -30,7 +30,8 @@ struct ReplayRun {
 /// The order in which a reader wants to see texts: the worst verdicts, then the smallest margins.
 [[nodiscard]] bool needs_a_look_before(const Verdict& a, const Verdict& b);
 
-/// Keeps the traces of the `texts_max` verdicts that need a look before the others, whose traces are dropped, so that memory is bounded. May be called again and again.
+/// Keeps the traces of the `texts_max` verdicts that need a look before the others, and drops the others', so that memory is
+/// bounded. May be called again and again.
 void keep_traces(std::vector<Verdict>& verdicts, std::size_t texts_max);
 
 /// Every figure of the report: verdicts by kind and reason, tokens, margins by class, time line, environments.

@@ -1,20 +1,11 @@
 #include "audit/append_socket.hpp"
+#include "audit/json_member.hpp"
 
 namespace verbatim::audit {
 
 namespace {
 
 Error malformed(const char* what) { return Error{Errc::invalid_input, what, "append.sock", ""}; }
-
-std::string text_at(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-std::int64_t number_at(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-}
 
 std::string encode_error(const Error& error) {
   return Json{{"error",
@@ -33,6 +24,27 @@ std::optional<Error> decode_error(const Json& answer) {
   const bool known = code >= 1 && code <= static_cast<int>(Errc::erased);
   return Error{known ? static_cast<Errc>(code) : Errc::storage_failed, text_at(*error, "what"),
                text_at(*error, "where"), text_at(*error, "advice")};
+}
+
+/// What a message asks for under this name. `not_found`: something else.
+Result<Json> request_named(const char* name, std::string_view message) {
+  const auto json = parse_json(message);
+  if (!json) return json.error();
+  const Json* const request = member(*json, name);
+  if (request == nullptr) {
+    return Error{Errc::not_found, "the message asks for something else", "append.sock", ""};
+  }
+  return Result<Json>(boost::system::in_place_value, *request);
+}
+
+/// The answer under this name, or the error that came instead.
+Result<Json> answer_named(const char* name, std::string_view message) {
+  const auto json = parse_json(message);
+  if (!json) return json.error();
+  if (const auto error = decode_error(*json)) return *error;
+  const Json* const answer = member(*json, name);
+  if (answer == nullptr || !answer->is_object()) return malformed("an answer says nothing");
+  return Result<Json>(boost::system::in_place_value, *answer);
 }
 
 }  // namespace
@@ -109,12 +121,8 @@ std::string encode_erase(const EraseRequest& request) {
 }
 
 Result<EraseRequest> decode_erase(std::string_view message) {
-  const auto json = parse_json(message);
-  if (!json) return json.error();
-  const auto from = json->is_object() ? json->find("erase") : Json::const_iterator();
-  if (!json->is_object() || from == json->end()) {
-    return Error{Errc::not_found, "the message erases nothing", "append.sock", ""};
-  }
+  const auto from = request_named("erase", message);
+  if (!from) return from.error();
   if (!from->is_object() || !from->contains("scope")) return malformed("an erasure has no scope");
   const auto scope = read_scope(from->at("scope"));
   if (!scope) return scope.error();
@@ -132,21 +140,12 @@ std::string encode_erased(const Result<ErasureReport>& result) {
 }
 
 Result<ErasureReport> decode_erased(std::string_view message) {
-  const auto json = parse_json(message);
-  if (!json) return json.error();
-  if (const auto error = decode_error(*json)) return *error;
-  const auto erased = json->is_object() ? json->find("erased") : Json::const_iterator();
-  if (!json->is_object() || erased == json->end() || !erased->is_object()) {
-    return malformed("an answer says nothing");
-  }
-  const auto is_true = [&](const char* name) {
-    const auto found = erased->find(name);
-    return found != erased->end() && found->is_boolean() && found->get<bool>();
-  };
+  const auto erased = answer_named("erased", message);
+  if (!erased) return erased.error();
   ErasureReport report;
   report.contents = static_cast<std::uint64_t>(number_at(*erased, "contents"));
-  report.key_destroyed = is_true("key_destroyed");
-  report.wal_emptied = is_true("wal_emptied");
+  report.key_destroyed = is_true_at(*erased, "key_destroyed");
+  report.wal_emptied = is_true_at(*erased, "wal_emptied");
   if (const auto leaves = erased->find("leaves"); leaves != erased->end() && leaves->is_array()) {
     for (const Json& leaf : *leaves) {
       if (leaf.is_number_unsigned()) report.leaves.push_back(leaf.get<std::uint64_t>());
@@ -156,12 +155,8 @@ Result<ErasureReport> decode_erased(std::string_view message) {
 }
 
 Result<Appended> decode_result(std::string_view message) {
-  const auto json = parse_json(message);
-  if (!json) return json.error();
-  if (!json->is_object()) return malformed("an answer is no object");
-  if (const auto error = decode_error(*json)) return *error;
-  const auto appended = json->find("appended");
-  if (appended == json->end() || !appended->is_object()) return malformed("an answer says nothing");
+  const auto appended = answer_named("appended", message);
+  if (!appended) return appended.error();
   const auto hash = parse_digest(text_at(*appended, "leaf_hash"));
   const auto id = parse_uuid(text_at(*appended, "id"));
   if (!hash || !id) return malformed("an answer lacks leaf_hash or id");

@@ -1,6 +1,5 @@
 #include "audit/eraser.hpp"
 
-#include <array>
 #include <utility>
 
 namespace verbatim::audit {
@@ -15,13 +14,9 @@ Result<void> Eraser::append(const EraseRequest& request, const ErasureStep& step
                   {"erased", erased_json(step.erased)}};
   if (kek) draft.fields["key"] = *kek;
   draft.erases = step.content_ids;
-  std::array<QueuedDraft, 1> batch;
-  batch[0].draft = std::move(draft);
-  batch[0].id = ids_.next();
-  batch[0].time_us = clock_.now_us();
-  const auto results = writer_.write(batch, clock_.now_us());
-  if (!results[0]) return results[0].error();
-  report.leaves.push_back(results[0]->index);
+  const auto appended = writer_.write(std::move(draft), ids_.next(), clock_.now_us());
+  if (!appended) return appended.error();
+  report.leaves.push_back(appended->index);
   report.contents += step.content_ids.size();
   return {};
 }

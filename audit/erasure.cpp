@@ -1,5 +1,8 @@
 #include "audit/erasure.hpp"
 
+#include "audit/json_member.hpp"
+#include "audit/queries.hpp"
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -8,12 +11,7 @@ namespace verbatim::audit {
 
 namespace {
 
-std::string text_at(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return object.is_object() && found != object.end() && found->is_string()
-             ? found->get<std::string>()
-             : "";
-}
+constexpr std::size_t kReasonBytesMax = 1024;
 
 Error invalid(std::string what) { return Error{Errc::invalid_input, std::move(what), "", ""}; }
 
@@ -51,6 +49,13 @@ Result<void> add_contents(Queries& queries, std::uint64_t index, Wanted&& wanted
 }
 
 }  // namespace
+
+Result<void> check_reason(const std::string& reason, const std::string& actor) {
+  if (!reason.empty() && reason.size() <= kReasonBytesMax && actor.size() <= kReasonBytesMax) {
+    return {};
+  }
+  return invalid("what the log is told to do has a reason, of at most 1024 bytes");
+}
 
 Json scope_json(const Scope& scope) {
   if (scope.record) return {{"record", scope.record->str()}};

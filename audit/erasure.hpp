@@ -4,7 +4,7 @@
 // A leaf never goes. Its contents do, in the transaction that appends the `erasure` leaf which names each of them:
 // whatever happens to the process, either both are there or neither.
 
-#include "audit/queries.hpp"
+#include "schema/canonical_json.hpp"
 #include "schema/error.hpp"
 #include "schema/uuid.hpp"
 
@@ -14,6 +14,8 @@
 #include <vector>
 
 namespace verbatim::audit {
+
+class Queries;
 
 /// Whom an erasure or a hold is about: one of the three.
 struct Scope {
@@ -30,6 +32,9 @@ struct EraseRequest {
   std::string reason;
   std::string actor;
 };
+
+/// `invalid_input` unless there is a reason, and neither text is longer than 1,024 bytes.
+[[nodiscard]] Result<void> check_reason(const std::string& reason, const std::string& actor);
 
 struct ErasureReport {
   std::uint64_t contents = 0;  ///< erased by this request

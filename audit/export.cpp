@@ -26,11 +26,12 @@ class EvidenceWriter {
     // The checkpoint first: whatever is appended from here on is not in this bundle.
     auto note = reader_.checkpoint();
     if (!note) return note.error();
-    const auto key = parse_vkey(reader_.vkey());
-    if (!key) return key.error();
-    const auto head = open_checkpoint(*note, *key);
+    const auto keys = reader_.keys();
+    if (!keys) return keys.error();
+    const auto head = open_checkpoint(*note, *keys);
     if (!head) return head.error();
     head_ = *head;
+    key_ = keys->at(head_.size).front();
     summary_.size = head_.size;
     if (auto done = add("checkpoint", *note); !done) return done.error();
     if (auto done = add_tree(); !done) return done.error();
@@ -59,6 +60,7 @@ class EvidenceWriter {
   const ExportOptions& options_;
   BundleSink& sink_;
   Checkpoint head_;
+  VerifierKey key_;                                                // that signed it
   std::map<std::string, std::pair<Digest, std::uint64_t>> files_;  // name -> digest, bytes
   ExportSummary summary_;
 };
@@ -156,7 +158,7 @@ Json EvidenceWriter::selection() const {
 }
 
 Result<void> EvidenceWriter::add_manifest() {
-  const auto key = load_log_key(reader_.data_dir());
+  const auto key = load_log_key(reader_.data_dir(), key_);
   if (!key) return key.error();
   Json files = Json::array();
   for (const auto& [name, file] : files_) {
@@ -164,7 +166,7 @@ Result<void> EvidenceWriter::add_manifest() {
   }
   const std::string manifest = canonical({{"format", "verbatim-evidence/1"},
                                           {"origin", head_.origin},
-                                          {"vkey", reader_.vkey()},
+                                          {"vkey", key_.str()},
                                           {"size", head_.size},
                                           {"root", head_.root.hex()},
                                           {"records", summary_.records},

@@ -53,19 +53,18 @@ void HeadCheck::conclude(bool newest_matches, Findings& findings) const {
   }
 }
 
-Result<void> expect_given(const std::string& given, const VerifierKey& key,
-                          const std::string& origin, std::uint64_t size, HeadCheck& heads,
-                          Findings& findings) {
+Result<void> expect_given(const std::string& given, const KeyChain& keys, std::uint64_t size,
+                          HeadCheck& heads, Findings& findings) {
   const auto note = parse_note(given);
   const auto plain = note ? parse_checkpoint_text(note->text) : Result<Checkpoint>(note.error());
   if (!plain) {
     return Error{Errc::invalid_input, "the given checkpoint: " + plain.error().what, "", ""};
   }
-  if (plain->origin != origin) {
+  if (plain->origin != keys.origin()) {
     return Error{Errc::invalid_input, "the given checkpoint is of another log, " + plain->origin,
-                 origin, ""};
+                 keys.origin(), ""};
   }
-  if (!open_checkpoint(given, key)) {
+  if (!open_checkpoint(given, keys)) {
     findings.tampered("given_checkpoint_key",
                       "the given checkpoint names this log, but another key signed it");
     return {};
@@ -80,12 +79,13 @@ Result<void> expect_given(const std::string& given, const VerifierKey& key,
   return {};
 }
 
-Result<void> check_policy(const std::string& policy, const std::string& note,
-                          const VerifierKey& key, Findings& findings) {
+Result<void> check_policy(const std::string& policy, const std::string& note, const KeyChain& keys,
+                          Findings& findings) {
   const auto parsed = Policy::parse(policy);
   if (!parsed) return parsed.error();
   const auto& logs = parsed->logs();
-  if (!logs.empty() && std::find(logs.begin(), logs.end(), key) == logs.end()) {
+  const auto named = [&](const VerifierKey& log) { return keys.contains(log); };
+  if (!logs.empty() && std::none_of(logs.begin(), logs.end(), named)) {
     findings.add(Verdict::valid_unwitnessed, "policy_log", "the policy does not name this log");
   }
   const auto opened = parse_note(note);

@@ -1,7 +1,7 @@
 #pragma once
 // What verification found, and what follows from it.
 
-#include "audit/checkpoint.hpp"
+#include "audit/key_chain.hpp"
 #include "audit/verify.hpp"
 
 #include <array>
@@ -63,12 +63,11 @@ class HeadCheck {
 
 /// What the checkpoint that a verifier was given means for a log of `size` leaves. `invalid_input`: it is no
 /// checkpoint, or another log's.
-Result<void> expect_given(const std::string& given, const VerifierKey& key,
-                          const std::string& origin, std::uint64_t size, HeadCheck& heads,
-                          Findings& findings);
+Result<void> expect_given(const std::string& given, const KeyChain& keys, std::uint64_t size,
+                          HeadCheck& heads, Findings& findings);
 
 /// Whether the policy's quorum cosigned the newest checkpoint. `invalid_input`: a malformed policy.
-Result<void> check_policy(const std::string& policy, const std::string& note,
-                          const VerifierKey& key, Findings& findings);
+Result<void> check_policy(const std::string& policy, const std::string& note, const KeyChain& keys,
+                          Findings& findings);
 
 }  // namespace verbatim::audit

@@ -3,6 +3,7 @@
 #include "audit/append_socket.hpp"
 #include "audit/eraser.hpp"
 #include "audit/folder_lock.hpp"
+#include "audit/key_rotator.hpp"
 #include "audit/writer.hpp"
 
 #include <pthread.h>
@@ -28,7 +29,6 @@ constexpr std::size_t kBatchBytesMax = 4u << 20;
 constexpr std::uint64_t kCopyWalBusy = 16u << 20;
 constexpr std::uint64_t kCopyWalIdle = 2u << 20;
 
-constexpr std::size_t kReasonBytesMax = 1024;
 constexpr int kEmptyWalAttempts = 50;
 constexpr int kEmptyWalWaitMs = 100;  // the writer's thread waits: short
 
@@ -55,12 +55,13 @@ class Log::Impl {
   void append(LeafDraft draft, AppendDone done);
   Result<Appended> append_and_wait(LeafDraft draft);
   Result<ErasureReport> erase(const EraseRequest& request);
+  std::string vkey();
   void listen_for(Log& log);
   void stop_listening() { socket_.reset(); }
 
   LogOptions options_;
   const Clock& clock_;
-  VerifierKey key_;
+  std::string origin_;
   std::unique_ptr<Keys> keys_;
   std::atomic<bool> healthy_{true};
   std::atomic<std::uint64_t> erasures_{0};
@@ -72,7 +73,9 @@ class Log::Impl {
   Result<std::unique_ptr<FileSigner>> open_signer(bool create);
   Result<void> append_first_leaves(bool created, const std::vector<OpenRequest>& open);
   void run();
-  Result<void> on_writer(const std::function<Result<void>(Eraser&)>& work);
+  Result<Appended> complete_and_append(LeafDraft draft);
+  Result<void> on_writer(const std::function<Result<void>()>& work);
+  Result<void> erase_on_writer(const std::function<Result<void>(Eraser&)>& work);
   Result<void> erase_subject(const EraseRequest& request, ErasureReport& report);
   void prepare_ahead();
   std::vector<QueuedDraft> take_batch(std::unique_lock<std::mutex>& lock);
@@ -87,7 +90,8 @@ class Log::Impl {
   std::unique_ptr<Database> read_db_;
   std::unique_ptr<Queries> read_queries_;
 
-  std::mutex mutex_;  // guards the queue and the counters below
+  std::mutex mutex_;  // guards all below, down to the threads
+  std::string vkey_;
   std::condition_variable wake_;
   std::deque<QueuedDraft> queue_;
   std::size_t queue_bytes_ = 0;
@@ -143,7 +147,7 @@ Result<void> Log::Impl::open() {
                      std::to_string((*signer)->last().size) + " leaves",
                  folder.string(), "restore the log, or begin one in an empty folder"};
   }
-  key_ = (*signer)->key();
+  origin_ = (*signer)->key().name;
   auto keys = Keys::open(folder, fresh ? Keys::Mode::create : Keys::Mode::write);
   if (!keys) return keys.error();
   keys_ = std::move(*keys);
@@ -156,12 +160,20 @@ Result<void> Log::Impl::open() {
                  "restore the log, or begin one in an empty folder"};
   }
   if (!store) return store.error();
-  auto state = recover((*store)->queries(), key_, (*signer)->last(), keys_->id());
+  const auto leaves = (*store)->queries().leaf_count();
+  if (!leaves) return leaves.error();
+  const auto chain = *leaves > 0 ? read_key_chain((*store)->queries(), *leaves)
+                                 : Result<KeyChain>(KeyChain((*signer)->key()));
+  auto state = chain ? recover((*store)->queries(), *chain, (*signer)->last(), keys_->id())
+                     : Result<Recovered>(chain.error());
   if (!state) {
     Error refused = state.error();
     if (refused.where.empty()) refused.where = folder.string();
     return refused;
   }
+  // A crash may have come between a leaf about a key and the key's own file.
+  if (auto kept = (*signer)->keep(chain->signing()); !kept) return kept;
+  vkey_ = (*signer)->key().str();
   const std::vector<OpenRequest> open = state->open;
   const bool created = state->tree.size() == 0;
   writer_ = std::make_unique<BatchWriter>(std::move(*store), std::move(*signer), *keys_,
@@ -196,8 +208,8 @@ Result<void> Log::Impl::append_first_leaves(bool created, const std::vector<Open
   if (created) {
     LeafDraft leaf;
     leaf.type = "log_created";
-    leaf.fields = {{"origin", key_.name},
-                   {"vkey", key_.str()},
+    leaf.fields = {{"origin", origin_},
+                   {"vkey", vkey()},
                    {"verbatim", VERBATIM_VERSION},
                    {"keys_id", keys_->id()}};
     if (auto done = append_and_wait(std::move(leaf)); !done) return done.error();
@@ -270,6 +282,7 @@ void Log::Impl::append(LeafDraft draft, AppendDone done) {
 
 Result<Appended> Log::Impl::append_and_wait(LeafDraft draft) {
   VERBATIM_CHECK(std::this_thread::get_id() != thread_.get_id());
+  if (changes_key(draft)) return complete_and_append(std::move(draft));
   std::promise<Result<Appended>> promise;
   auto future = promise.get_future();
   append(std::move(draft),
@@ -309,7 +322,7 @@ void Log::Impl::run() {
 }
 
 /// Has work done on the writer's thread, and waits for it.
-Result<void> Log::Impl::on_writer(const std::function<Result<void>(Eraser&)>& work) {
+Result<void> Log::Impl::on_writer(const std::function<Result<void>()>& work) {
   VERBATIM_CHECK(std::this_thread::get_id() != thread_.get_id());
   std::promise<Result<void>> promise;
   auto future = promise.get_future();
@@ -317,13 +330,12 @@ Result<void> Log::Impl::on_writer(const std::function<Result<void>(Eraser&)>& wo
     const std::lock_guard lock(mutex_);
     work_.emplace_back([&] {
       if (writer_->stopped()) return promise.set_value(stopped_error());
-      Eraser eraser(*writer_, *keys_, ids_, clock_);
-      Result<void> done = work(eraser);
-      ++erasures_;  // perhaps once too often: somebody reads again what he could have kept
+      Result<void> done = work();
       if (writer_->stopped()) healthy_ = false;
       {
         const std::lock_guard counters(mutex_);
         stats_.leaves = writer_->size();
+        vkey_ = writer_->signer().key().str();
       }
       promise.set_value(std::move(done));
     });
@@ -332,15 +344,37 @@ Result<void> Log::Impl::on_writer(const std::function<Result<void>(Eraser&)>& wo
   return future.get();
 }
 
+Result<void> Log::Impl::erase_on_writer(const std::function<Result<void>(Eraser&)>& work) {
+  return on_writer([&] {
+    Eraser eraser(*writer_, *keys_, ids_, clock_);
+    Result<void> done = work(eraser);
+    ++erasures_;  // perhaps once too often: somebody reads again what he could have kept
+    return done;
+  });
+}
+
+/// A leaf of which only the log itself knows all: what goes with it is done on the writer's thread.
+Result<Appended> Log::Impl::complete_and_append(LeafDraft draft) {
+  Result<Appended> appended = stopped_error();
+  const auto done = on_writer([&]() -> Result<void> {
+    appended = change_key(*writer_, std::move(draft), ids_.next(), clock_.now_us());
+    return {};
+  });
+  if (!done) return done.error();
+  return appended;
+}
+
+std::string Log::Impl::vkey() {
+  const std::lock_guard lock(mutex_);
+  return vkey_;
+}
+
 Result<ErasureReport> Log::Impl::erase(const EraseRequest& request) {
-  if (request.reason.empty() || request.reason.size() > kReasonBytesMax ||
-      request.actor.size() > kReasonBytesMax) {
-    return Error{Errc::invalid_input, "an erasure has a reason, of at most 1024 bytes", "", ""};
-  }
+  if (auto given = check_reason(request.reason, request.actor); !given) return given.error();
   ErasureReport report;
   Result<void> done;
   if (request.scope.record) {
-    done = on_writer([&](Eraser& eraser) { return eraser.erase_record(request, report); });
+    done = erase_on_writer([&](Eraser& eraser) { return eraser.erase_record(request, report); });
   } else if (!request.scope.subject.empty()) {
     done = erase_subject(request, report);
   } else {
@@ -349,7 +383,7 @@ Result<ErasureReport> Log::Impl::erase(const EraseRequest& request) {
   if (!done) return done.error();
   // What was there before is in the WAL until that is emptied, and readers may be in the way for a moment.
   for (int attempt = 0; attempt < kEmptyWalAttempts && !report.wal_emptied; ++attempt) {
-    done = on_writer([&](Eraser&) -> Result<void> {
+    done = on_writer([&]() -> Result<void> {
       report.wal_emptied = writer_->store().truncate_wal(kEmptyWalWaitMs);
       wal_copied_at_ = 0;
       return {};
@@ -374,7 +408,7 @@ Result<void> Log::Impl::erase_subject(const EraseRequest& request, ErasureReport
   for (bool destroyed = false; !destroyed;) {
     const auto ids = contents_under_key(queries, **kek, from);
     if (!ids) return ids.error();
-    const auto done = on_writer([&](Eraser& eraser) -> Result<void> {
+    const auto done = erase_on_writer([&](Eraser& eraser) -> Result<void> {
       if (!ids->empty()) return eraser.erase_some(request, *ids, report);
       const auto all = eraser.destroy_key(request, **kek, from, report);
       if (!all) return all.error();
@@ -519,8 +553,8 @@ Result<Appended> Log::append_and_wait(LeafDraft draft) {
 Result<ErasureReport> Log::erase(const EraseRequest& request) { return impl_->erase(request); }
 
 bool Log::healthy() const { return impl_->healthy_; }
-std::string Log::origin() const { return impl_->key_.name; }
-std::string Log::vkey() const { return impl_->key_.str(); }
+std::string Log::origin() const { return impl_->origin_; }
+std::string Log::vkey() const { return impl_->vkey(); }
 std::filesystem::path Log::data_dir() const { return impl_->options_.data_dir; }
 
 Result<Digest> Log::cache_key(std::string_view tenant, Bytes preimage) {

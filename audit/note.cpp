@@ -190,9 +190,16 @@ std::string signature_line(std::string_view name, std::uint32_t key_id, Bytes si
 }
 
 std::string sign_note(std::string_view text, const NoteSigningKey& key) {
+  return sign_note(text, {&key, 1});
+}
+
+std::string sign_note(std::string_view text, std::span<const NoteSigningKey> keys) {
   VERBATIM_CHECK(!text.empty() && text.back() == '\n');
-  return std::string(text) + "\n" +
-         signature_line(key.name, key.verifier().id(), key.key.sign(as_bytes(text)));
+  std::string note = std::string(text) + "\n";
+  for (const NoteSigningKey& key : keys) {
+    note += signature_line(key.name, key.verifier().id(), key.key.sign(as_bytes(text)));
+  }
+  return note;
 }
 
 }  // namespace verbatim::audit

@@ -66,8 +66,8 @@ Result<TlogProof> parse_tlog_proof(std::string_view text) {
   return proof;
 }
 
-Result<Checkpoint> verify_tlog_proof(const TlogProof& proof, Bytes leaf, const VerifierKey& key) {
-  auto checkpoint = open_checkpoint(proof.checkpoint, key);
+Result<Checkpoint> verify_tlog_proof(const TlogProof& proof, Bytes leaf, const KeyChain& keys) {
+  auto checkpoint = open_checkpoint(proof.checkpoint, keys);
   if (!checkpoint) return checkpoint.error();
   if (!verify_inclusion(proof.index, checkpoint->size, leaf_hash(leaf), proof.hashes,
                         checkpoint->root)) {

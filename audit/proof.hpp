@@ -8,7 +8,7 @@
 //   <empty line>
 //   <checkpoint, a signed note>
 
-#include "audit/checkpoint.hpp"
+#include "audit/key_chain.hpp"
 
 #include <string>
 #include <string_view>
@@ -29,6 +29,6 @@ struct TlogProof {
 /// Checks the checkpoint's signature, and that `leaf` is at the proof's index in its tree. Returns the checkpoint.
 /// Errors: as open_checkpoint(); `tampered` if the proof does not lead to the root.
 [[nodiscard]] Result<Checkpoint> verify_tlog_proof(const TlogProof& proof, Bytes leaf,
-                                                   const VerifierKey& key);
+                                                   const KeyChain& keys);
 
 }  // namespace verbatim::audit

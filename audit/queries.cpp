@@ -175,6 +175,12 @@ Result<void> Queries::governance(std::uint64_t from,
                   [&](const Rows& rows) { return each(rows.size(0), as_text(rows.blob(1))); });
 }
 
+Result<void> Queries::key_changes(
+    std::uint64_t size, const std::function<bool(std::uint64_t, std::string_view)>& each) {
+  return each_row(key_changes_.run(size),
+                  [&](const Rows& rows) { return each(rows.size(0), as_text(rows.blob(1))); });
+}
+
 Result<void> Queries::content_ids_of_key(std::int64_t kek, std::uint64_t from,
                                          const std::function<bool(std::uint64_t)>& each) {
   return each_row(content_ids_of_key_.run(kek, from),

@@ -13,7 +13,7 @@
 namespace verbatim::audit {
 
 inline constexpr std::int64_t kLogApplicationId = 0x7662'6c67;  // "vblg"
-inline constexpr std::int64_t kLogVersion = 2;
+inline constexpr std::int64_t kLogVersion = 3;
 
 /// A row of `checkpoint`.
 struct StoredCheckpoint {
@@ -79,6 +79,10 @@ class Queries {
   Result<void> governance(
       std::uint64_t from,
       const std::function<bool(std::uint64_t index, std::string_view bytes)>& each);
+  /// Leaves below `size` that say which keys sign the log, in order.
+  Result<void> key_changes(
+      std::uint64_t size,
+      const std::function<bool(std::uint64_t index, std::string_view bytes)>& each);
   /// Contents wrapped by this key that are there, from `from` on. Reads every row's head.
   Result<void> content_ids_of_key(std::int64_t kek, std::uint64_t from,
                                   const std::function<bool(std::uint64_t id)>& each);
@@ -112,6 +116,9 @@ class Queries {
   Statement governance_{db_, R"(
       SELECT idx, bytes FROM leaf
       WHERE type IN ('erasure', 'legal_hold', 'legal_hold_released') AND idx >= ?1 ORDER BY idx)"};
+  Statement key_changes_{db_, R"(
+      SELECT idx, bytes FROM leaf
+      WHERE type IN ('key_rotated', 'key_retired') AND idx < ?1 ORDER BY idx)"};
   Statement content_ids_of_key_{db_, R"(
       SELECT id FROM content WHERE id >= ?2 AND kek = ?1 AND sealed IS NOT NULL ORDER BY id)"};
   Statement oldest_first_{db_, R"(

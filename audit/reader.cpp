@@ -40,38 +40,41 @@ class LogReader::Impl {
  public:
   std::filesystem::path folder;
   std::unique_ptr<ReadConnection> connection;
-  VerifierKey key;
+  VerifierKey key;             // the newest
   std::unique_ptr<Keys> keys;  // opened when a content is first asked for
   Aead aead;
 
-  Result<void> load_key();
-  Result<Checkpoint> newest(Queries& queries, std::string& note) const;
+  Result<KeyChain> load_keys(Queries& queries);
+  Result<Checkpoint> newest(Queries& queries, std::string& note);
   Result<StoredLeaf> leaf(Queries& queries, std::uint64_t index) const;
   Result<std::vector<RecordSummary>> list(Queries& queries, const RecordFilter& filter) const;
   Result<OpenedContent> content(Queries& queries, std::uint64_t index, std::string_view field);
-  Result<std::string> receipt(Queries& queries, std::uint64_t index) const;
+  Result<std::string> receipt(Queries& queries, std::uint64_t index, const std::string& note);
 };
 
-Result<void> LogReader::Impl::load_key() {
-  const auto bytes = connection->read([](Queries& q) { return q.leaf(0); });
-  if (!bytes) return bytes.error();
-  const auto json = parse_json(*bytes);
-  const auto vkey = json && json->is_object() ? json->find("vkey") : Json::const_iterator();
-  if (!json || !json->is_object() || vkey == json->end() || !vkey->is_string()) {
-    return Error{Errc::tampered, "leaf 0 names no key", folder.string(), "verify the log"};
+Result<KeyChain> LogReader::Impl::load_keys(Queries& queries) {
+  const auto leaves = queries.leaf_count();
+  if (!leaves) return leaves.error();
+  auto chain = read_key_chain(queries, *leaves);
+  if (chain) {
+    key = chain->newest();
+    return chain;
   }
-  auto parsed = parse_vkey(vkey->get<std::string>());
-  if (!parsed) return parsed.error();
-  key = std::move(*parsed);
-  return {};
+  Error error = chain.error();
+  if (error.where.empty()) error.where = folder.string();
+  if (error.advice.empty()) error.advice = "verify the log";
+  return error;
 }
 
-Result<Checkpoint> LogReader::Impl::newest(Queries& queries, std::string& note) const {
+Result<Checkpoint> LogReader::Impl::newest(Queries& queries, std::string& note) {
   const auto stored = queries.newest_checkpoint();
   if (!stored) return stored.error();
   if (!*stored) return no_leaf("the log has no checkpoint", folder);
   note = (*stored)->note;
-  auto checkpoint = open_checkpoint(note, key);
+  // Read each time: the key may have changed since.
+  const auto chain = load_keys(queries);
+  if (!chain) return chain.error();
+  auto checkpoint = open_checkpoint(note, *chain);
   if (!checkpoint || checkpoint->size != (*stored)->size || checkpoint->root != (*stored)->root) {
     return Error{Errc::tampered, "the newest checkpoint is not what the log's key signed",
                  folder.string(), "verify the log"};
@@ -165,10 +168,15 @@ Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t i
   return result;
 }
 
-Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t index) const {
+Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t index,
+                                             const std::string& note) {
   TlogProof proof;
   proof.index = index;
-  const auto head = newest(queries, proof.checkpoint);
+  const auto chain = load_keys(queries);
+  if (!chain) return chain.error();
+  proof.checkpoint = note;
+  const auto head =
+      note.empty() ? newest(queries, proof.checkpoint) : open_checkpoint(note, *chain);
   if (!head) return head.error();
   const auto bytes = queries.leaf(index);
   if (!bytes) return bytes.error();
@@ -177,8 +185,13 @@ Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t ind
   proof.hashes = std::move(*hashes);
   // Authenticated by nothing but the proof itself, which leads from this leaf's hash: a receipt needs no other file.
   proof.extra = *bytes;
+  Json rotations = Json::array();
+  for (const KeyChain::Link& link : chain->links()) {
+    if (!link.note.empty()) rotations.push_back(link.note);
+  }
+  if (!rotations.empty()) proof.extra += "\n" + canonical(rotations);
   // Never hand out what would not verify.
-  const auto verified = verify_tlog_proof(proof, as_bytes(*bytes), key);
+  const auto verified = verify_tlog_proof(proof, as_bytes(*bytes), *chain);
   if (!verified) return verified.error();
   return format_tlog_proof(proof);
 }
@@ -207,13 +220,18 @@ Result<std::unique_ptr<LogReader>> LogReader::open(const std::filesystem::path& 
     return connection.error();
   }
   impl->connection = std::move(*connection);
-  if (auto loaded = impl->load_key(); !loaded) return loaded.error();
+  const auto keys = impl->connection->read([&](Queries& q) { return impl->load_keys(q); });
+  if (!keys) return keys.error();
   return std::unique_ptr<LogReader>(new LogReader(std::move(impl)));
 }
 
 std::string LogReader::origin() const { return impl_->key.name; }
 std::string LogReader::vkey() const { return impl_->key.str(); }
 std::filesystem::path LogReader::data_dir() const { return impl_->folder; }
+
+Result<KeyChain> LogReader::keys() {
+  return impl_->connection->read([this](Queries& q) { return impl_->load_keys(q); });
+}
 
 Result<std::string> LogReader::checkpoint() {
   return impl_->connection->read([this](Queries& q) -> Result<std::string> {
@@ -317,8 +335,8 @@ Result<std::string> LogReader::entries(std::uint64_t index, std::uint64_t width)
   });
 }
 
-Result<std::string> LogReader::receipt(std::uint64_t index) {
-  return impl_->connection->read([&](Queries& q) { return impl_->receipt(q, index); });
+Result<std::string> LogReader::receipt(std::uint64_t index, const std::string& note) {
+  return impl_->connection->read([&](Queries& q) { return impl_->receipt(q, index, note); });
 }
 
 }  // namespace verbatim::audit

@@ -2,6 +2,7 @@
 // The reading end of the log: any number, in any process, while it is written or not. Changes nothing.
 
 #include "audit/erasure.hpp"
+#include "audit/key_chain.hpp"
 #include "audit/log.hpp"
 #include "audit/tiles.hpp"
 
@@ -56,9 +57,11 @@ class LogReader {
   ~LogReader();
 
   [[nodiscard]] std::string origin() const;
-  [[nodiscard]] std::string vkey() const;
+  [[nodiscard]] std::string vkey() const;  ///< the key that signs, as of the last read
+  /// All keys that have signed the log.
+  [[nodiscard]] Result<KeyChain> keys();
   [[nodiscard]] std::filesystem::path data_dir() const;
-  /// The newest signed checkpoint, a signed note.
+  /// The newest signed checkpoint, a signed note; with the cosignatures that are kept for it.
   [[nodiscard]] Result<std::string> checkpoint();
   [[nodiscard]] Result<std::uint64_t> size();
   [[nodiscard]] Result<StoredLeaf> leaf(std::uint64_t index);
@@ -76,8 +79,10 @@ class LogReader {
   [[nodiscard]] Result<std::string> tile(const TileName& name);
   /// The bytes of an entry bundle of `width` leaves. `not_found` beyond the tree.
   [[nodiscard]] Result<std::string> entries(std::uint64_t index, std::uint64_t width);
-  /// A c2sp tlog-proof: leaf (in the `extra` line), proof and newest checkpoint in one text.
-  [[nodiscard]] Result<std::string> receipt(std::uint64_t index);
+  /// A c2sp tlog-proof: leaf (in the `extra` line), proof and newest checkpoint in one text. If the key was changed,
+  /// the notes that say so follow the leaf.
+  /// `note`: a checkpoint of this log that covers the leaf; "" is the newest.
+  [[nodiscard]] Result<std::string> receipt(std::uint64_t index, const std::string& note = "");
 
  private:
   class Impl;

@@ -1,5 +1,6 @@
 #include "audit/recovery.hpp"
 
+#include "audit/json_member.hpp"
 #include "audit/tiles.hpp"
 
 #include <algorithm>
@@ -15,15 +16,15 @@ Error refused(std::string what) {
 }
 
 /// The newest checkpoint, its signature and columns checked.
-Result<StoredCheckpoint> signed_head(Queries& queries, const VerifierKey& key) {
+Result<StoredCheckpoint> signed_head(Queries& queries, const KeyChain& keys) {
   const auto newest = queries.newest_checkpoint();
   if (!newest) return newest.error();
   if (!*newest) return StoredCheckpoint{0, empty_root(), 0, ""};
-  const auto opened = open_checkpoint((*newest)->note, key);
+  const auto opened = open_checkpoint((*newest)->note, keys);
   if (!opened) {
     return refused("the newest checkpoint is not signed by the log's key: " + opened.error().what);
   }
-  if (*opened != Checkpoint{key.name, (*newest)->size, (*newest)->root}) {
+  if (*opened != Checkpoint{keys.origin(), (*newest)->size, (*newest)->root}) {
     return refused("the newest checkpoint's columns are not what its note says");
   }
   return **newest;
@@ -65,16 +66,11 @@ Result<void> check_mark(Queries& queries, const StoredCheckpoint& head, const Ch
   return {};
 }
 
-Result<void> check_first_leaf(Queries& queries, const VerifierKey& key,
-                              const std::string& keys_id) {
+Result<void> check_first_leaf(Queries& queries, const std::string& keys_id) {
   const auto bytes = queries.leaf(0);
   if (!bytes) return bytes.error();
   const auto json = parse_json(*bytes);
-  if (!json || json->value("type", "") != "log_created") {
-    return refused("leaf 0 does not say how the log was created");
-  }
-  if (json->value("vkey", "") != key.str()) return refused("leaf 0 names another key");
-  if (json->value("keys_id", "") != keys_id) {
+  if (!json || text_at(*json, "keys_id") != keys_id) {
     return refused("keys.db belongs to another log");
   }
   return {};
@@ -100,9 +96,9 @@ Result<std::vector<OpenRequest>> open_requests(Queries& queries, std::uint64_t f
 
 }  // namespace
 
-Result<Recovered> recover(Queries& queries, const VerifierKey& key, const Checkpoint& mark,
+Result<Recovered> recover(Queries& queries, const KeyChain& keys, const Checkpoint& mark,
                           const std::string& keys_id) {
-  const auto head = signed_head(queries, key);
+  const auto head = signed_head(queries, keys);
   if (!head) return head.error();
   const auto leaves = queries.leaf_count();
   if (!leaves) return leaves.error();
@@ -116,7 +112,7 @@ Result<Recovered> recover(Queries& queries, const VerifierKey& key, const Checkp
   if (auto tile = check_last_tile(queries, head->size); !tile) return tile.error();
   if (auto marked = check_mark(queries, *head, mark); !marked) return marked.error();
   if (head->size > 0) {
-    if (auto first = check_first_leaf(queries, key, keys_id); !first) return first.error();
+    if (auto first = check_first_leaf(queries, keys_id); !first) return first.error();
   }
   auto open = open_requests(queries, head->open_from, head->size);
   if (!open) return open.error();

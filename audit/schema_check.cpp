@@ -1,9 +1,7 @@
 #include "audit/schema_check.hpp"
 
+#include "audit/migrations.hpp"
 #include "audit/queries.hpp"
-
-#include <kLogMigration0001.hpp>
-#include <kLogMigration0002.hpp>
 
 #include <map>
 
@@ -29,10 +27,9 @@ Result<Schema> schema_of(Database& db) {
 Result<Schema> expected_schema(std::int64_t version) {
   auto db = Database::open(":memory:", Database::Mode::create);
   if (!db) return db.error();
-  if (auto made = db->execute(kLogMigration0001); !made) return made.error();
-  if (version != 1) {
-    if (auto made = db->execute(kLogMigration0002); !made) return made.error();
-  }
+  const bool known = version >= 1 && version <= kLogVersion;
+  auto made = db->execute(log_migrations(0, known ? version : kLogVersion));
+  if (!made) return made.error();
   return schema_of(*db);
 }
 

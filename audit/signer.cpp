@@ -27,18 +27,64 @@ std::string unpadded(std::string_view slot) {
   return end == std::string_view::npos ? "" : std::string(slot.substr(0, end + 1)) + "\n";
 }
 
+/// A key as its file has it, so that it can be written again.
+struct KeyLine {
+  std::string line;
+  NoteSigningKey key;
+};
+
+/// The keys in a file, one a line; at least one.
+Result<std::vector<KeyLine>> load_keys(const std::filesystem::path& path) {
+  const auto text = read_file(path, 4096);
+  if (!text) return text.error();
+  std::vector<KeyLine> keys;
+  std::string_view rest = *text;
+  while (!rest.empty() || keys.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    auto key = parse_skey(line);
+    if (!key) {
+      return Error{Errc::tampered, "the log's key is damaged: " + key.error().what, path.string(),
+                   "restore it from its own backup"};
+    }
+    keys.push_back({std::string(line), std::move(*key)});
+  }
+  return keys;
+}
+
+Result<void> write_new_key(const std::filesystem::path& path, const std::string& origin) {
+  Ed25519Seed seed{};
+  fill_random(seed);
+  return write_file(path, format_skey(origin, seed) + "\n", 0600);
+}
+
+std::vector<NoteSigningKey> keys_of(std::vector<KeyLine> lines) {
+  std::vector<NoteSigningKey> keys;
+  for (KeyLine& line : lines) keys.push_back(std::move(line.key));
+  return keys;
+}
+
+/// The place of the file in which the next key waits.
+std::filesystem::path next_path(const std::filesystem::path& data_dir) {
+  return data_dir / "log.key.next";
+}
+
 }  // namespace
 
 Result<NoteSigningKey> load_log_key(const std::filesystem::path& data_dir) {
-  const auto path = data_dir / "log.key";
-  const auto text = read_file(path, 4096);
-  if (!text) return text.error();
-  auto key = parse_skey(std::string_view(*text).substr(0, text->find('\n')));
-  if (!key) {
-    return Error{Errc::tampered, "the log's key is damaged: " + key.error().what, path.string(),
-                 "restore it from its own backup"};
+  auto keys = load_keys(data_dir / "log.key");
+  if (!keys) return keys.error();
+  return std::move(keys->front().key);
+}
+
+Result<NoteSigningKey> load_log_key(const std::filesystem::path& data_dir, const VerifierKey& key) {
+  auto keys = load_keys(data_dir / "log.key");
+  if (!keys) return keys.error();
+  for (KeyLine& line : *keys) {
+    if (line.key.verifier() == key) return std::move(line.key);
   }
-  return key;
+  return Error{Errc::not_found, "the key does not sign any more: " + key.str(),
+               (data_dir / "log.key").string(), "try again"};
 }
 
 Result<HighWater> read_high_water(const std::filesystem::path& data_dir) {
@@ -67,11 +113,13 @@ std::uint64_t HighWater::claimed_size() const {
   return size;
 }
 
-Result<Checkpoint> newest_mark(const HighWater& mark, const VerifierKey& key) {
+Result<Checkpoint> newest_mark(const HighWater& mark, std::span<const VerifierKey> keys) {
   std::optional<Checkpoint> newest;
   for (const std::string& note : mark.notes) {
-    auto checkpoint = open_checkpoint(note, key);
-    if (!checkpoint || checkpoint->origin != key.name) continue;
+    const auto opened = open_note(note, keys);
+    if (!opened) continue;
+    auto checkpoint = parse_checkpoint_text(opened->text);
+    if (!checkpoint || checkpoint->origin != keys.front().name) continue;
     if (!newest || newest->size < checkpoint->size) newest = std::move(*checkpoint);
   }
   if (!newest) {
@@ -81,8 +129,16 @@ Result<Checkpoint> newest_mark(const HighWater& mark, const VerifierKey& key) {
   return *newest;
 }
 
-FileSigner::FileSigner(NoteSigningKey key, std::filesystem::path mark_path)
-    : key_(std::move(key)), verifier_(key_.verifier()), mark_path_(std::move(mark_path)) {}
+FileSigner::FileSigner(std::vector<NoteSigningKey> keys, std::filesystem::path data_dir)
+    : data_dir_(std::move(data_dir)), mark_path_(data_dir_ / "high-water") {
+  sign_with(std::move(keys));
+}
+
+void FileSigner::sign_with(std::vector<NoteSigningKey> keys) {
+  keys_ = std::move(keys);
+  verifiers_.clear();
+  for (const NoteSigningKey& key : keys_) verifiers_.push_back(key.verifier());
+}
 
 FileSigner::~FileSigner() {
   if (mark_fd_ < 0) return;
@@ -94,9 +150,7 @@ Result<std::unique_ptr<FileSigner>> FileSigner::create(const std::filesystem::pa
                                                        const std::string& origin) {
   std::error_code ignored;
   if (!std::filesystem::exists(data_dir / "log.key", ignored)) {
-    Ed25519Seed seed{};
-    fill_random(seed);
-    auto written = write_file(data_dir / "log.key", format_skey(origin, seed) + "\n", 0600);
+    auto written = write_new_key(data_dir / "log.key", origin);
     if (!written) return written.error();
   }
   if (!std::filesystem::exists(data_dir / "high-water", ignored)) {
@@ -111,9 +165,9 @@ Result<std::unique_ptr<FileSigner>> FileSigner::create(const std::filesystem::pa
 }
 
 Result<std::unique_ptr<FileSigner>> FileSigner::open(const std::filesystem::path& data_dir) {
-  auto key = load_log_key(data_dir);
-  if (!key) return key.error();
-  std::unique_ptr<FileSigner> signer(new FileSigner(std::move(*key), data_dir / "high-water"));
+  auto keys = load_keys(data_dir / "log.key");
+  if (!keys) return keys.error();
+  std::unique_ptr<FileSigner> signer(new FileSigner(keys_of(std::move(*keys)), data_dir));
   const auto mark = read_high_water(data_dir);
   if (!mark) return mark.error();
   if (!mark->present) {
@@ -122,11 +176,12 @@ Result<std::unique_ptr<FileSigner>> FileSigner::open(const std::filesystem::path
                  "without it a log that was rolled back cannot be told from a whole one: restore "
                  "the file"};
   }
-  auto last = newest_mark(*mark, signer->verifier_);
+  auto last = newest_mark(*mark, signer->verifiers_);
   if (!last) return last.error();
   signer->last_ = std::move(*last);
   // Never over the newer slot first.
-  const auto first = open_checkpoint(mark->notes.front(), signer->verifier_);
+  const HighWater first_slot{true, false, {mark->notes.front()}};
+  const auto first = newest_mark(first_slot, signer->verifiers_);
   signer->next_slot_ = first && *first == signer->last_ ? 1 : 0;
   signer->mark_fd_ = ::open(signer->mark_path_.c_str(), O_RDWR | O_CLOEXEC);
   if (signer->mark_fd_ < 0) {
@@ -139,13 +194,13 @@ Result<std::unique_ptr<FileSigner>> FileSigner::open(const std::filesystem::path
 Result<std::string> FileSigner::sign(const Checkpoint& checkpoint) {
   const bool forks = checkpoint.size < last_.size ||
                      (checkpoint.size == last_.size && checkpoint.root != last_.root);
-  if (forks || checkpoint.origin != verifier_.name) {
+  if (forks || checkpoint.origin != key().name) {
     return Error{Errc::tampered,
                  "refused to sign a tree of " + std::to_string(checkpoint.size) +
                      " leaves after one of " + std::to_string(last_.size),
                  checkpoint.origin, ""};
   }
-  return sign_note(checkpoint_text(checkpoint), key_);
+  return sign_note(checkpoint_text(checkpoint), keys_);
 }
 
 Result<void> FileSigner::committed(const Checkpoint& checkpoint, const std::string& note) {
@@ -158,6 +213,64 @@ Result<void> FileSigner::committed(const Checkpoint& checkpoint, const std::stri
   }
   next_slot_ = 1 - next_slot_;
   last_ = checkpoint;
+  return {};
+}
+
+Result<VerifierKey> FileSigner::prepare_next() {
+  auto written = write_new_key(next_path(data_dir_), key().name);
+  if (!written) return written.error();
+  auto lines = load_keys(next_path(data_dir_));
+  if (!lines) return lines.error();
+  next_ = std::move(lines->front().key);
+  return next_->verifier();
+}
+
+std::string FileSigner::sign_rotation(const KeyRotation& rotation) {
+  VERBATIM_CHECK(next_.has_value());
+  const std::vector<NoteSigningKey> both{keys_.front(), *next_};
+  return sign_note(rotation_text(rotation), both);
+}
+
+void FileSigner::use_next() {
+  VERBATIM_CHECK(next_.has_value());
+  std::vector<NoteSigningKey> keys{*next_};
+  keys.insert(keys.end(), keys_.begin(), keys_.end());
+  sign_with(std::move(keys));
+}
+
+void FileSigner::drop_next() {
+  next_.reset();
+  sign_with({keys_.begin() + 1, keys_.end()});
+}
+
+Result<void> FileSigner::keep(const std::vector<VerifierKey>& keys) {
+  const auto path = data_dir_ / "log.key";
+  auto lines = load_keys(path);
+  if (!lines) return lines.error();
+  auto next = load_keys(next_path(data_dir_));
+  if (next) lines->insert(lines->end(), next->begin(), next->end());
+  std::string text;
+  std::vector<NoteSigningKey> kept;
+  for (const VerifierKey& key : keys) {
+    const auto line = std::find_if(lines->begin(), lines->end(),
+                                   [&](const KeyLine& l) { return l.key.verifier() == key; });
+    if (line == lines->end()) {
+      if (!kept.empty()) continue;  // an older key that is lost: the newest signs alone
+      return Error{Errc::tampered, "the key that signs this log is not here: " + key.str(),
+                   path.string(), "restore log.key"};
+    }
+    text += line->line + "\n";
+    kept.push_back(line->key);
+  }
+  const auto stored = read_file(path, 4096);
+  if (!stored || *stored != text) {
+    if (auto written = write_file(path, text, 0600); !written) return written;
+  }
+  // A crash before this: it is found again, and removed, when the log is opened.
+  std::error_code ignored;
+  std::filesystem::remove(next_path(data_dir_), ignored);
+  next_.reset();
+  sign_with(std::move(kept));
   return {};
 }
 

@@ -1,7 +1,7 @@
 #include "audit/store.hpp"
 
-#include <kLogMigration0001.hpp>
-#include <kLogMigration0002.hpp>
+#include "audit/migrations.hpp"
+
 #include <sqlite3.h>
 #include <sys/stat.h>
 
@@ -54,10 +54,8 @@ Result<void> migrate(Database& db, bool create) {
     version = *stored;
   }
   if (version == kLogVersion) return {};
-  std::string script = "BEGIN IMMEDIATE;";
-  if (version < 1) script += kLogMigration0001;
-  script += kLogMigration0002;
-  return db.execute(script + "PRAGMA application_id=" + std::to_string(kLogApplicationId) +
+  return db.execute("BEGIN IMMEDIATE;" + log_migrations(version, kLogVersion) +
+                    "PRAGMA application_id=" + std::to_string(kLogApplicationId) +
                     "; PRAGMA user_version=" + std::to_string(kLogVersion) + "; COMMIT");
 }
 

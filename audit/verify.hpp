@@ -38,7 +38,8 @@ struct VerifyReport {
   std::uint64_t size = 0;
   Digest root;
   std::string origin;
-  std::string vkey;
+  std::string vkey;               ///< the newest key
+  std::vector<std::string> keys;  ///< all that have signed this log, oldest first
   bool key_was_given = false;
   std::uint64_t checked_leaves = 0;
   std::uint64_t checked_contents = 0;

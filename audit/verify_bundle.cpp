@@ -3,6 +3,7 @@
 #include "audit/dsse.hpp"
 #include "audit/erasure.hpp"
 #include "audit/findings.hpp"
+#include "audit/json_member.hpp"
 #include "audit/merkle.hpp"
 #include "audit/tiles.hpp"
 #include "audit/verify_leaf.hpp"
@@ -21,13 +22,6 @@ namespace {
 constexpr std::uint64_t kManifestBytesMax = 512u << 20;
 constexpr std::uint64_t kFileBytesMax = 1u << 30;
 constexpr std::uint64_t kEntriesBytesMax = kTileWidth * (kLeafBytesMax + 2);
-
-std::string text_at(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return object.is_object() && found != object.end() && found->is_string()
-             ? found->get<std::string>()
-             : "";
-}
 
 /// The hashes of the tile at the right edge of each level, as they fill up.
 class TileCheck {
@@ -79,6 +73,9 @@ class BundleVerifier {
   Result<void> read_manifest();
   void check_manifest_signature();
   void check_files();
+  void read_keys();
+  Result<void> add_key(std::uint64_t index, std::string_view leaf);
+  Result<void> check_given_key();
   Result<void> check_head();
   void check_tree();
   void check_leaf(std::uint64_t index, std::string_view bytes);
@@ -91,7 +88,8 @@ class BundleVerifier {
   const VerifyOptions& options_;
   std::string manifest_bytes_;
   Json manifest_;
-  VerifierKey key_;
+  VerifierKey key_;        // that the manifest names
+  KeyChain chain_ = key_;  // of the keys that the leaves name
   std::string note_;
   std::optional<Checkpoint> head_;
   CompactRange tree_;
@@ -109,6 +107,8 @@ Result<VerifyReport> BundleVerifier::run() {
   if (auto done = read_manifest(); !done) return done.error();
   check_manifest_signature();
   check_files();
+  read_keys();
+  if (auto done = check_given_key(); !done) return done.error();
   if (auto done = check_head(); !done) return done.error();
   if (head_) check_tree();
   return report();
@@ -134,18 +134,6 @@ Result<void> BundleVerifier::read_manifest() {
   manifest_bytes_ = std::move(*bytes);
   manifest_ = *json;
   const std::string named = text_at(manifest_, "vkey");
-  if (!options_.vkey.empty()) {
-    const auto given = parse_vkey(options_.vkey);
-    if (!given) {
-      Error error = given.error();
-      error.where = "the given key";
-      return error;
-    }
-    // What follows is checked under the bundle's own key: with another, all of it would be one fault said many times.
-    if (named != given->str()) {
-      findings_.tampered("key", "the bundle is signed by another key than the one given: " + named);
-    }
-  }
   const auto key = parse_vkey(named);
   if (!key) {
     Error error = key.error();
@@ -217,20 +205,76 @@ void BundleVerifier::check_files() {
   }
 }
 
+/// The keys come from leaves that are not checked yet: all of them are, later, or the bundle is not valid.
+void BundleVerifier::read_keys() {
+  const auto stored = read_file(folder_ / "checkpoint", kNoteBytesMax);
+  note_ = stored ? *stored : "";
+  const auto note = parse_note(note_);
+  const auto head = note ? parse_checkpoint_text(note->text) : Result<Checkpoint>(note.error());
+  chain_ = key_;
+  Result<void> fits;
+  for (std::uint64_t index = 0; head && fits && index < head->size;) {
+    const std::uint64_t width = std::min(kTileWidth, head->size - index);
+    const auto bundle =
+        read_file(folder_ / entries_path(index / kTileWidth, width), kEntriesBytesMax);
+    const auto leaves =
+        bundle ? split_entries(*bundle) : Result<std::vector<std::string_view>>(bundle.error());
+    if (!leaves) return;  // check_tree() says so
+    for (const std::string_view leaf : *leaves) {
+      if (fits && (index == 0 || leaf.find(R"("type":"key_r)") != std::string_view::npos)) {
+        fits = add_key(index, leaf);
+      }
+      ++index;
+    }
+  }
+  if (fits && chain_.newest() == key_) return;
+  findings_.tampered(
+      "key_chain",
+      fits ? "the manifest names another key than the leaves: " + key_.str() : fits.error().what);
+  chain_ = key_;
+}
+
+/// Leaf 0 names the first key, others those that followed.
+Result<void> BundleVerifier::add_key(std::uint64_t index, std::string_view leaf) {
+  const auto json = parse_json(leaf);
+  if (!json) return {};  // check_tree() says so
+  if (index > 0) return chain_.add(index, *json);
+  const auto first = parse_vkey(text_at(*json, "vkey"));
+  if (text_at(*json, "type") != "log_created" || !first) {
+    return Error{Errc::tampered, "leaf 0 does not say how the log was created", "", ""};
+  }
+  chain_ = *first;
+  return {};
+}
+
+Result<void> BundleVerifier::check_given_key() {
+  if (options_.vkey.empty()) return {};
+  const auto given = parse_vkey(options_.vkey);
+  if (!given) {
+    Error error = given.error();
+    error.where = "the given key";
+    return error;
+  }
+  // What follows is checked under the bundle's own keys: with another, all of it would be one fault said many times.
+  if (!chain_.contains(*given)) {
+    findings_.tampered("key",
+                       "the bundle is signed by another key than the one given: " + key_.str());
+  }
+  return {};
+}
+
 Result<void> BundleVerifier::check_head() {
-  const auto note = read_file(folder_ / "checkpoint", kNoteBytesMax);
-  if (!note) {
+  if (note_.empty()) {
     findings_.tampered("checkpoint_missing", "there is no checkpoint");
     return {};
   }
-  note_ = *note;
-  auto head = open_checkpoint(note_, key_);
+  auto head = open_checkpoint(note_, chain_);
   if (!head) {
     const bool other_key = head.error().code == Errc::not_found;
     findings_.tampered(other_key ? "checkpoint_key" : "checkpoint_signature", head.error().what);
     return {};
   }
-  if (head->origin != key_.name) {
+  if (head->origin != chain_.origin()) {
     findings_.tampered("checkpoint_origin", "the checkpoint is of another log, " + head->origin);
   }
   const auto size = manifest_.find("size");
@@ -240,10 +284,10 @@ Result<void> BundleVerifier::check_head() {
   }
   head_ = std::move(*head);
   if (!options_.policy.empty()) {
-    if (auto done = check_policy(options_.policy, note_, key_, findings_); !done) return done;
+    if (auto done = check_policy(options_.policy, note_, chain_, findings_); !done) return done;
   }
   if (options_.checkpoint.empty()) return {};
-  return expect_given(options_.checkpoint, key_, head_->origin, head_->size, heads_, findings_);
+  return expect_given(options_.checkpoint, chain_, head_->size, heads_, findings_);
 }
 
 void BundleVerifier::check_tree() {
@@ -351,6 +395,7 @@ VerifyReport BundleVerifier::report() {
   report.root = tree_.root();
   report.origin = key_.name;
   report.vkey = key_.str();
+  for (const VerifierKey& key : chain_.all()) report.keys.push_back(key.str());
   report.key_was_given = !options_.vkey.empty();
   report.checked_leaves = checked_leaves_;
   report.checked_contents = checked_contents_;

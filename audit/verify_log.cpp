@@ -2,6 +2,7 @@
 
 #include "audit/database.hpp"
 #include "audit/findings.hpp"
+#include "audit/json_member.hpp"
 #include "audit/keys.hpp"
 #include "audit/node_check.hpp"
 #include "audit/read_connection.hpp"
@@ -69,19 +70,12 @@ class LogVerifier {
   Aead aead_;
 
   Json first_leaf_;
-  std::optional<VerifierKey> key_;
+  Result<KeyChain> chain_ = Error{};  // the keys that sign this log
   std::optional<StoredCheckpoint> newest_;
   std::uint64_t rows_ = 0;        // leaves stored
   bool contents_beyond_ = false;  // of leaves that are not there
   Progress progress_;
 };
-
-std::string text_at(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return object.is_object() && found != object.end() && found->is_string()
-             ? found->get<std::string>()
-             : "";
-}
 
 Result<VerifyReport> LogVerifier::run() {
   // 1. The mark before the log: on a live log it is never ahead of what is read after it.
@@ -140,8 +134,8 @@ Result<VerifyReport> LogVerifier::run() {
       newest_ && newest_->size == nodes.size() && nodes.complete() && newest_->root == nodes.root();
   progress_.nodes.finish(newest_ ? std::optional(newest_->root) : std::nullopt, progress_.findings);
   progress_.heads.conclude(matches, progress_.findings);
-  if (!options_.policy.empty() && key_ && newest_) {
-    auto policy = check_policy(options_.policy, newest_->note, *key_, progress_.findings);
+  if (!options_.policy.empty() && chain_ && newest_) {
+    auto policy = check_policy(options_.policy, newest_->note, *chain_, progress_.findings);
     if (!policy) return policy.error();
   }
   return report(true);
@@ -177,27 +171,28 @@ Result<void> LogVerifier::read_ends() {
     rows_ = *leaves;
     const auto json = first ? parse_json(*first) : Result<Json>(first.error());
     first_leaf_ = json && json->is_object() ? *json : Json();
+    chain_ = read_key_chain(queries, rows_);
     return {};
   });
 }
 
 Result<void> LogVerifier::choose_key() {
   Findings& findings = progress_.findings;
-  const auto named = parse_vkey(text_at(first_leaf_, "vkey"));
-  if (text_at(first_leaf_, "type") != "log_created" || !named) {
-    findings.tampered("first_leaf", "leaf 0 does not say how the log was created", 0);
-  } else {
-    key_ = *named;
+  if (!chain_) {
+    const bool first = text_at(first_leaf_, "type") == "log_created";
+    findings.tampered(first ? "key_chain" : "first_leaf",
+                      first ? chain_.error().what : "leaf 0 does not say how the log was created",
+                      0);
   }
   if (!options_.vkey.empty()) {
     auto given = parse_vkey(options_.vkey);
     if (!given) return given.error();
-    // What follows is checked under the log's own key: with another, all of it would be one fault said many times.
-    if (key_ && *key_ != *given) {
-      findings.tampered("key",
-                        "the log is signed by another key than the one given: " + key_->str());
+    // What follows is checked under the log's own keys: with another, all of it would be one fault said many times.
+    if (chain_ && !chain_->contains(*given)) {
+      findings.tampered(
+          "key", "the log is signed by another key than the one given: " + chain_->newest().str());
     }
-    if (!key_) key_ = std::move(*given);
+    if (!chain_) chain_ = KeyChain(std::move(*given));
   }
   const std::uint64_t size = newest_ ? newest_->size : 0;
   if (!newest_) findings.add(Verdict::truncated, "checkpoint_missing", "there is no checkpoint");
@@ -206,8 +201,9 @@ Result<void> LogVerifier::choose_key() {
                  "the newest checkpoint covers " + std::to_string(size) +
                      " leaves, but there are " + std::to_string(rows_),
                  rows_);
-    const auto head = key_ ? open_checkpoint(newest_->note, *key_) : Result<Checkpoint>(Error{});
-    if (head && *head != Checkpoint{key_->name, newest_->size, newest_->root}) {
+    const auto head =
+        chain_ ? open_checkpoint(newest_->note, *chain_) : Result<Checkpoint>(chain_.error());
+    if (head && *head != Checkpoint{chain_->origin(), newest_->size, newest_->root}) {
       findings.tampered("checkpoint_columns",
                         "the newest checkpoint: a column does not say what the note says", size);
     }
@@ -220,8 +216,8 @@ Result<void> LogVerifier::choose_key() {
     findings.add(Verdict::truncated, "content_extra",
                  "there are contents of leaves that are not there", rows_);
   }
-  if (options_.checkpoint.empty() || !key_) return {};
-  return expect_given(options_.checkpoint, *key_, key_->name, rows_, progress_.heads, findings);
+  if (options_.checkpoint.empty() || !chain_) return {};
+  return expect_given(options_.checkpoint, *chain_, rows_, progress_.heads, findings);
 }
 
 void LogVerifier::check_keys_database() {
@@ -263,8 +259,8 @@ Result<void> LogVerifier::check_mark() {
     findings.tampered("high_water_damaged", "the high-water mark holds no signed note");
     return {};
   }
-  if (!key_) return {};
-  const auto mark = newest_mark(mark_, *key_);
+  if (!chain_) return {};
+  const auto mark = newest_mark(mark_, chain_->all());
   if (!mark) {
     findings.tampered("high_water_key", "the high-water mark was signed by another log's key");
     return {};
@@ -367,8 +363,8 @@ void LogVerifier::check_id(Queries& queries, Progress& p, std::uint64_t index,
 
 void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root) {
   const std::string name = "the checkpoint of size " + std::to_string(row.size);
-  if (!key_) return;
-  const auto opened = open_checkpoint(row.note, *key_);
+  if (!chain_) return;
+  const auto opened = open_checkpoint(row.note, *chain_);
   if (!opened) {
     if (opened.error().code == Errc::not_found) {
       if (p.foreign_checkpoints++ == 0) p.first_foreign = row.size;
@@ -383,7 +379,7 @@ void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Byt
     p.findings.tampered("checkpoint_columns", name + ": a column does not say what the note says",
                         row.size);
   }
-  if (opened->origin != key_->name) {
+  if (opened->origin != chain_->origin()) {
     p.findings.tampered("checkpoint_origin", name + " is of another log, " + opened->origin,
                         row.size);
   } else if (opened->size == row.size && p.nodes.complete()) {
@@ -510,9 +506,10 @@ VerifyReport LogVerifier::report(bool readable) {
   if (!readable) return report;
   report.size = progress_.nodes.size();
   report.root = progress_.nodes.root();
-  if (key_) {
-    report.origin = key_->name;
-    report.vkey = key_->str();
+  if (chain_) {
+    report.origin = chain_->origin();
+    report.vkey = chain_->newest().str();
+    for (const auto& link : chain_->links()) report.keys.push_back(link.key.str());
   }
   return report;
 }

@@ -4,6 +4,7 @@
 #include "audit/verify_leaf.hpp"
 #include "schema/canonical_json.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace verbatim::audit {
@@ -15,8 +16,26 @@ Error invalid(std::string what) {
                "give the file that verbatim receipt wrote"};
 }
 
-/// The proof, with its leaf in `extra`.
-Result<TlogProof> read_receipt(std::string_view text) {
+struct Receipt {
+  TlogProof proof;
+  std::string leaf;
+  std::vector<std::string> rotations;  ///< notes by which keys introduced others, oldest first
+};
+
+/// What follows the leaf in `extra`: a JSON array of notes, on a line of its own.
+Result<std::vector<std::string>> read_rotations(std::string_view text) {
+  std::vector<std::string> notes;
+  if (text.empty()) return notes;
+  const auto json = parse_json(text);
+  if (!json || !json->is_array()) return invalid("what follows its leaf is no list of notes");
+  for (const Json& note : *json) {
+    if (!note.is_string()) return invalid("what follows its leaf is no list of notes");
+    notes.push_back(note.get<std::string>());
+  }
+  return notes;
+}
+
+Result<Receipt> read_receipt(std::string_view text) {
   std::string leaf;
   std::string proof_text(text);
   if (text.starts_with("{")) {
@@ -32,16 +51,33 @@ Result<TlogProof> read_receipt(std::string_view text) {
   }
   auto proof = parse_tlog_proof(proof_text);
   if (!proof) return invalid(proof.error().what);
-  if (!leaf.empty()) proof->extra = std::move(leaf);
-  if (proof->extra.empty()) return invalid("it does not hold its leaf");
-  return proof;
+  const std::size_t end = std::min(proof->extra.find('\n'), proof->extra.size());
+  auto rotations =
+      read_rotations(std::string_view(proof->extra).substr(std::min(end + 1, proof->extra.size())));
+  if (!rotations) return rotations.error();
+  if (leaf.empty()) leaf = proof->extra.substr(0, end);
+  if (leaf.empty()) return invalid("it does not hold its leaf");
+  return Receipt{std::move(*proof), std::move(leaf), std::move(*rotations)};
+}
+
+/// The keys that follow from the one that is trusted. Rotations before it say nothing of what it vouches for.
+KeyChain chain_of(const VerifierKey& trusted, const Receipt& receipt, Findings& findings) {
+  KeyChain chain(trusted);
+  for (const std::string& note : receipt.rotations) {
+    const auto rotation = open_rotation(note);
+    if (rotation && rotation->from != chain.newest()) continue;
+    const auto followed = rotation ? chain.rotate(note) : Result<void>(rotation.error());
+    if (!followed) findings.tampered("key_chain", "the receipt: " + followed.error().what);
+  }
+  return chain;
 }
 
 }  // namespace
 
 Result<ReceiptReport> verify_receipt(std::string_view receipt, const VerifyOptions& options) {
-  const auto proof = read_receipt(receipt);
-  if (!proof) return proof.error();
+  const auto read = read_receipt(receipt);
+  if (!read) return read.error();
+  const TlogProof* const proof = &read->proof;
   const auto key = parse_vkey(options.vkey);
   if (!key) {
     return Error{Errc::invalid_input, "the key: " + key.error().what, "",
@@ -50,9 +86,10 @@ Result<ReceiptReport> verify_receipt(std::string_view receipt, const VerifyOptio
   ReceiptReport report;
   Findings findings;
   report.index = proof->index;
-  report.leaf = proof->extra;
+  report.leaf = read->leaf;
+  const KeyChain chain = chain_of(*key, *read, findings);
   (void)read_leaf(proof->index, report.leaf, findings);
-  const auto head = open_checkpoint(proof->checkpoint, *key);
+  const auto head = open_checkpoint(proof->checkpoint, chain);
   if (!head) {
     const bool other_key = head.error().code == Errc::not_found;
     findings.tampered(other_key ? "key" : "checkpoint_signature",
@@ -74,14 +111,13 @@ Result<ReceiptReport> verify_receipt(std::string_view receipt, const VerifyOptio
     if (!options.checkpoint.empty()) {
       // Only trees of one size can be compared without the log.
       HeadCheck heads;
-      auto given =
-          expect_given(options.checkpoint, *key, head->origin, UINT64_MAX, heads, findings);
+      auto given = expect_given(options.checkpoint, chain, UINT64_MAX, heads, findings);
       if (!given) return given.error();
       heads.reached(head->size, [&] { return head->root; });
       heads.conclude(true, findings);
     }
     if (!options.policy.empty()) {
-      auto policy = check_policy(options.policy, proof->checkpoint, *key, findings);
+      auto policy = check_policy(options.policy, proof->checkpoint, chain, findings);
       if (!policy) return policy.error();
     }
   }

@@ -1,5 +1,6 @@
 #include "audit/writer.hpp"
 
+#include <array>
 #include <utility>
 
 namespace verbatim::audit {
@@ -49,6 +50,14 @@ std::vector<Result<Appended>> BatchWriter::write(std::span<QueuedDraft> batch,
     result->leaf_hash = leaves[result->index - first].hash;
   }
   return results;
+}
+
+Result<Appended> BatchWriter::write(LeafDraft draft, const Uuid& id, std::int64_t now_us) {
+  std::array<QueuedDraft, 1> batch;
+  batch[0].draft = std::move(draft);
+  batch[0].id = id;
+  batch[0].time_us = now_us;
+  return write(batch, now_us).front();
 }
 
 Result<void> BatchWriter::commit(std::span<const PreparedLeaf> leaves, std::int64_t now_us) {

@@ -48,8 +48,12 @@ class BatchWriter {
   [[nodiscard]] std::vector<Result<Appended>> write(std::span<QueuedDraft> batch,
                                                     std::int64_t now_us);
 
+  /// One leaf as a batch of its own.
+  [[nodiscard]] Result<Appended> write(LeafDraft draft, const Uuid& id, std::int64_t now_us);
+
   [[nodiscard]] std::uint64_t size() const { return tree_.size(); }
   [[nodiscard]] Store& store() { return *store_; }
+  [[nodiscard]] Signer& signer() { return *signer_; }
   /// True after a failure that leaves no way but to restart.
   [[nodiscard]] bool stopped() const { return stopped_; }
   void stop() { stopped_ = true; }

@@ -201,19 +201,6 @@ int run_checkpoint(const Context& context) {
   return kDone;
 }
 
-int run_keys_list(const Context& context) {
-  const auto reader = audit::LogReader::open(context.data);
-  if (!reader) return fail(reader.error());
-  if (context.json) {
-    print_json({{"keys", OrderedJson::array({{{"vkey", (*reader)->vkey()},
-                                              {"origin", (*reader)->origin()},
-                                              {"use", "checkpoints and statements"}}})}});
-  } else {
-    std::cout << (*reader)->vkey() << '\n';
-  }
-  return kDone;
-}
-
 int run_receipt(const Context& context, const std::string& id) {
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
@@ -268,17 +255,6 @@ void add_log(CLI::App& app, Context& context) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "the newest signed checkpoint");
   add_common(*checkpoint, context, "verbatim checkpoint > kept-by-the-auditor.txt");
   checkpoint->callback([&context] { context.exit_code = run_checkpoint(context); });
-
-  CLI::App* keys = app.add_subcommand("keys", "the log's keys");
-  keys->require_subcommand(1);
-  keys->footer("Example:\n  verbatim keys list");
-  CLI::App* keys_list =
-      keys->add_subcommand("list", "the public key (vkey) that auditors pin with --key");
-  add_common(*keys_list, context, "verbatim keys list > log.vkey");
-  keys_list->callback([&context] { context.exit_code = run_keys_list(context); });
-  CLI::App* rotate = keys->add_subcommand("rotate", "a new signing key (not in this version)");
-  rotate->allow_extras();
-  rotate->callback([&context] { context.exit_code = not_in_this_version("keys rotate"); });
 
   auto receipt_id = std::make_shared<std::string>();
   CLI::App* receipt =

@@ -74,6 +74,7 @@ OrderedJson json_of(const audit::VerifyReport& report) {
       {"root", report.root.hex()},
       {"origin", report.origin},
       {"vkey", report.vkey},
+      {"keys", report.keys},
       {"key_was_given", report.key_was_given},
       {"checked_leaves", report.checked_leaves},
       {"checked_contents", report.checked_contents},

@@ -89,6 +89,7 @@ struct EngineFlags {
 
 void add_gateway(CLI::App& app, Context& context);
 void add_log(CLI::App& app, Context& context);
+void add_keys(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
 void add_model(CLI::App& app, Context& context);
 void add_engine(CLI::App& app, Context& context);

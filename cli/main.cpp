@@ -57,6 +57,7 @@ int run(int argc, char** argv) {
   Context context;
   add_gateway(app, context);
   add_log(app, context);
+  add_keys(app, context);
   add_verify(app, context);
   add_model(app, context);
   add_engine(app, context);

@@ -10,7 +10,7 @@ that holds it) as you have it from somewhere else than the bundle; without it th
 --receipt names what `verbatim receipt` wrote: one leaf with its proof and checkpoint.
 
 Checks, in this order:
-  1. the signature of the checkpoint (signed note, Ed25519);
+  1. the signature of the checkpoint (signed note, Ed25519), by the key given or one that it led to;
   2. that the entries hash to the checkpoint's root (RFC 6962), and every tile to the tree;
   3. that each disclosed content opens the salted commitment in its leaf, and none was erased before;
   4. that every exchange has its request and its one response, and names them rightly;
@@ -286,18 +286,25 @@ def parse_vkey(vkey):
     return name, bytes.fromhex(key_id), raw[1:]
 
 
-def open_note(note, vkey):
-    """Returns the text that the key signed."""
-    name, key_id, public = parse_vkey(vkey)
+def split_note(note):
+    """(text, [(name, raw signature), ...]), nothing of it verified."""
     text, separator, signatures = note.rpartition("\n\n")
     if not separator or not note.endswith("\n"):
         raise Invalid("the checkpoint is not a signed note")
-    text += "\n"
+    signed_by = []
     for line in signatures.splitlines():
         if not line.startswith("\u2014 "):
             raise Invalid("the checkpoint has a line that is no signature")
         who, _, encoded = line[2:].partition(" ")
-        raw = unbase64(encoded, "a signature")
+        signed_by.append((who, unbase64(encoded, "a signature")))
+    return text + "\n", signed_by
+
+
+def open_note(note, vkey):
+    """Returns the text that the key signed."""
+    name, key_id, public = parse_vkey(vkey)
+    text, signatures = split_note(note)
+    for who, raw in signatures:
         if who == name and raw[:4] == key_id:
             if not ed25519_ok(public, text.encode(), raw[4:]):
                 raise Invalid("the checkpoint's signature is wrong")
@@ -313,6 +320,48 @@ def parse_checkpoint(text):
     if len(root) != 32:
         raise Invalid("the root is not a SHA-256 value")
     return lines[0], int(lines[1]), root
+
+
+# ---- the keys of one log, each announced by the one before it ----
+
+
+class Keys:
+    """Begins with a key that is trusted, and grows by what that key vouches for."""
+
+    def __init__(self, first):
+        self.links = [[first, 0]]  # (vkey, smallest tree that it signs), oldest first
+
+    def rotate(self, note, index=None):
+        title, origin, at, old, new = split_note(note)[0].split("\n")[:5]
+        same = "\n".join((title, origin, at, old, new)) + "\n" == open_note(note, old) == open_note(note, new)
+        if not same or title != "verbatim/key-rotation/v1" or str(int(at)) != at or index not in (None, int(at)):
+            raise Invalid("a note of one key about its successor is malformed")
+        if old != self.newest() or {origin, parse_vkey(new)[0]} != {parse_vkey(old)[0]}:
+            raise Invalid("a key was changed by another than the newest: to " + new)
+        if int(at) < self.links[-1][1] or new in self.all():
+            raise Invalid("the changes of the log's key do not follow from each other")
+        self.links.append([new, int(at) + 1])
+
+    def all(self):
+        return [vkey for vkey, _ in self.links]
+
+    def newest(self):
+        return self.links[-1][0]
+
+    def open(self, note):
+        """(origin, size, root) of a checkpoint that the newest key for a tree of its size signed."""
+        size = parse_checkpoint(split_note(note)[0])[1]
+        return parse_checkpoint(open_note(note, [vkey for vkey, at in self.links if at <= size][-1]))
+
+
+def keys_of(records):
+    if not records or records[0].get("type") != "log_created":
+        raise Invalid("leaf 0 does not say how the log was created")
+    keys = Keys(records[0]["vkey"])
+    for index, record in enumerate(records):
+        if record.get("type") == "key_rotated":
+            keys.rotate(record["note"], index)
+    return keys
 
 
 # ---- the tree (RFC 6962 section 2.1, C2SP tlog-tiles) ----
@@ -496,9 +545,9 @@ def check_manifest(bundle, manifest_bytes, manifest, vkey, problems):
         problems.append("the manifest's signature is about another manifest")
 
 
-def check_kept(kept, vkey, origin, leaves, problems):
+def check_kept(kept, keys, origin, leaves, problems):
     """An older checkpoint that somebody kept: the same log, and a prefix of this tree."""
-    kept_origin, size, root = parse_checkpoint(open_note(kept, vkey))
+    kept_origin, size, root = keys.open(kept)
     if kept_origin != origin:
         problems.append("the given checkpoint is of another log, " + kept_origin)
     elif size > len(leaves):
@@ -514,30 +563,32 @@ def verify(bundle, trusted_key, kept):
         raise Invalid("manifest.json is of format %r; this script knows %s" % (manifest.get("format"), FORMAT))
     vkey = manifest["vkey"]
     problems = []
-    # What follows is checked under the bundle's own key: with another, all of it would be one fault said many times.
-    if trusted_key and trusted_key != vkey:
-        problems.append("the bundle is signed by another key than the one given: " + vkey)
-
-    origin, size, root = parse_checkpoint(open_note(bundle.read("checkpoint").decode(), vkey))
+    note = bundle.read("checkpoint").decode()
+    size = parse_checkpoint(split_note(note)[0])[1]
     entries = read_entries(bundle, size)
     leaves = [leaf_hash(entry) for entry in entries]
+    records = [parse_leaf(index, entry) for index, entry in enumerate(entries)]
+    keys = keys_of(records)
+    # What follows is checked under the bundle's own keys: with another, all of it would be one fault said many times.
+    if trusted_key and trusted_key not in keys.all():
+        problems.append("the bundle is signed by another key than the one given: " + vkey)
+    origin, size, root = keys.open(note)
     if tree_hash(leaves) != root:
         raise Invalid("the entries do not hash to the checkpoint's root")
     check_tiles(bundle, leaves)
-    records = [parse_leaf(index, entry) for index, entry in enumerate(entries)]
     if origin != parse_vkey(vkey)[0]:
         problems.append("the checkpoint is of another log than the key")
-    for member, truth in (("size", size), ("origin", origin), ("vkey", vkey)):
+    for member, truth in (("size", size), ("origin", origin), ("vkey", keys.newest())):
         if manifest.get(member) != truth:
             problems.append("the manifest says another %s than the checkpoint" % member)
-    if records and (records[0].get("origin") != origin or records[0].get("vkey") != vkey):
-        problems.append("leaf 0 names another log or key")
+    if records[0].get("origin") != origin:
+        problems.append("leaf 0 names another log")
     opened, withheld = check_contents(bundle, records, problems)
     erased = check_erasures(records, set(bundle.names()), problems)
     exchanges, still_open, interrupted = check_exchanges(records, problems)
     check_manifest(bundle, manifest_bytes, manifest, vkey, problems)
     if kept is not None:
-        check_kept(kept, vkey, origin, leaves, problems)
+        check_kept(kept, keys, origin, leaves, problems)
 
     print("origin     " + origin)
     print("size       %d leaves, %d exchanges (%d still open, %d interrupted by a crash)"
@@ -556,8 +607,8 @@ def verify(bundle, trusted_key, kept):
 
 
 def read_receipt(text):
-    """(leaf, index, hashes, checkpoint) of what `verbatim receipt` wrote, with --json or without."""
-    leaf = None
+    """(leaf, rotations, index, hashes, checkpoint) of what `verbatim receipt` wrote, with --json or without."""
+    leaf, rotations = None, b""
     if text.startswith("{"):
         both = json.loads(text)
         text, leaf = both["receipt"], both["leaf"].encode()
@@ -567,7 +618,8 @@ def read_receipt(text):
         raise Invalid("the receipt is not a tlog-proof")
     if lines and lines[0].startswith("extra "):
         extra = unbase64(lines.pop(0)[6:], "the receipt's extra line")
-        leaf = extra if leaf is None else leaf
+        held, _, rotations = extra.partition(b"\n")
+        leaf = held if leaf is None else leaf
     if leaf is None:
         raise Invalid("the receipt does not hold its leaf")
     index = re.fullmatch(r"index (0|[1-9][0-9]*)", lines.pop(0) if lines else "")
@@ -576,7 +628,7 @@ def read_receipt(text):
     hashes = [unbase64(line, "a hash of the receipt") for line in lines]
     if any(len(value) != 32 for value in hashes):
         raise Invalid("a hash of the receipt is not 32 bytes")
-    return leaf, int(index.group(1)), hashes, note
+    return leaf, json.loads(rotations or b"[]"), int(index.group(1)), hashes, note
 
 
 def root_of_path(leaf, index, size, hashes):
@@ -599,15 +651,19 @@ def root_of_path(leaf, index, size, hashes):
 
 def verify_receipt(text, vkey, kept):
     problems = []
-    leaf, index, hashes, note = read_receipt(text)
+    leaf, rotations, index, hashes, note = read_receipt(text)
     parse_leaf(index, leaf)
-    origin, size, root = parse_checkpoint(open_note(note, vkey))
+    keys = Keys(vkey)
+    for rotation in rotations:  # those before the given key say nothing of what it vouches for
+        if split_note(rotation)[0].split("\n")[3] == keys.newest():
+            keys.rotate(rotation)
+    origin, size, root = keys.open(note)
     if origin != parse_vkey(vkey)[0]:
         problems.append("the checkpoint is of another log than the key")
     if root_of_path(leaf, index, size, hashes) != root:
         problems.append("the proof does not lead from the leaf to the checkpoint's root")
     if kept is not None:
-        kept_origin, kept_size, kept_root = parse_checkpoint(open_note(kept, vkey))
+        kept_origin, kept_size, kept_root = keys.open(kept)
         if kept_origin != origin:
             problems.append("the given checkpoint is of another log, " + kept_origin)
         elif kept_size == size and kept_root != root:
@@ -666,7 +722,7 @@ def main(arguments):
             problems = verify(Zip(bundle) if os.path.isfile(bundle) else Folder(bundle), key, kept)
     except Invalid as fault:
         problems = [str(fault)]
-    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as fault:
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as fault:
         problems = ["malformed: %s: %s" % (type(fault).__name__, fault)]
     for problem in problems:
         print("problem    " + problem)

@@ -1,6 +1,7 @@
 #include "audit/verify.hpp"
 
 #include "audit/merkle.hpp"
+#include "audit/queries.hpp"
 #include "audit/signer.hpp"
 #include "schema/file.hpp"
 #include "tests/audit/fixture.hpp"
@@ -401,11 +402,11 @@ TEST_F(VerifyTest, TornPagesAreNamed) {
 }
 
 TEST_F(VerifyTest, ANewerVersionIsRefusedByNameAndLeftAlone) {
-  attack("CREATE TABLE later (x); PRAGMA user_version = 3");
+  attack("CREATE TABLE later (x); PRAGMA user_version = " + std::to_string(kLogVersion + 1));
   EXPECT_EQ(verify(folder, {}).error().code, Errc::newer_version);
   EXPECT_EQ(refusal().code, Errc::newer_version);
   EXPECT_EQ(LogReader::open(folder).error().code, Errc::newer_version);
-  attack("DROP TABLE later; PRAGMA user_version = 2");
+  attack("DROP TABLE later; PRAGMA user_version = " + std::to_string(kLogVersion));
   EXPECT_EQ(outcome(), "VALID");
   attack("PRAGMA user_version = 2", "keys.db");
   EXPECT_EQ(refusal().code, Errc::newer_version);
@@ -424,14 +425,17 @@ TEST_F(VerifyTest, WhatIsNoFileIsNoDatabase) {
 
 TEST_F(VerifyTest, AVersionNumberAloneHidesNothing) {
   // A number that means "somebody else can read this" would otherwise end every verification.
-  for (const char* version : {"3", "99", "0", "-1", "-2147483648"}) {
-    attack("PRAGMA user_version = " + std::string(version));
+  for (const std::int64_t version : {kLogVersion + 1, std::int64_t{99}, std::int64_t{0},
+                                     std::int64_t{-1}, std::int64_t{INT32_MIN}}) {
+    attack("PRAGMA user_version = " + std::to_string(version));
     EXPECT_EQ(outcome(), "TAMPERED database") << version;
     EXPECT_EQ(refusal().code, Errc::tampered) << version;
   }
-  attack("PRAGMA user_version = 1");
-  EXPECT_EQ(outcome(), "TAMPERED schema");  // the index of format 2 is not of format 1
-  attack("PRAGMA user_version = 2; PRAGMA application_id = 0");
+  for (std::int64_t version = 1; version < kLogVersion; ++version) {
+    attack("PRAGMA user_version = " + std::to_string(version));
+    EXPECT_EQ(outcome(), "TAMPERED schema");  // what the newest format added is not of this one
+  }
+  attack("PRAGMA application_id = 0; PRAGMA user_version = " + std::to_string(kLogVersion));
   EXPECT_EQ(outcome(), "TAMPERED database");
   attack("PRAGMA user_version = 0");
   EXPECT_EQ(outcome(), "TAMPERED database");

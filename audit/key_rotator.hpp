@@ -1,0 +1,28 @@
+#pragma once
+// Changing the key that signs the log: rotation with an overlap, and its end.
+//
+// Both are asked for by appending a draft, through Appender::append_and_wait(): the process that holds the log makes the
+// rest of the leaf, and does what goes with it. Once that returns, the leaf and the keys are durable.
+
+#include "audit/log.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace verbatim::audit {
+
+class BatchWriter;
+
+/// A new key signs from this leaf on, and the one so far beside it. `unavailable`: the last rotation's overlap has not
+/// ended. `invalid_input`: no reason, or a long one.
+[[nodiscard]] LeafDraft rotate_key(const std::string& reason, const std::string& actor);
+/// The older key signs no more, and its private half is destroyed. `unavailable`: there is only one.
+[[nodiscard]] LeafDraft retire_key(const std::string& reason, const std::string& actor);
+
+/// True for a draft that is one of the two.
+[[nodiscard]] bool changes_key(const LeafDraft& draft);
+/// Does what the draft asks for. On the writer's thread.
+[[nodiscard]] Result<Appended> change_key(BatchWriter& writer, LeafDraft draft, const Uuid& id,
+                                          std::int64_t now_us);
+
+}  // namespace verbatim::audit

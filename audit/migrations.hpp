@@ -1,0 +1,27 @@
+#pragma once
+// The migrations of log.db (schema/sql/), each applied once and never edited.
+
+#include <kLogMigration0001.hpp>
+#include <kLogMigration0002.hpp>
+#include <kLogMigration0003.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace verbatim::audit {
+
+inline constexpr std::array kLogMigrations = {kLogMigration0001, kLogMigration0002,
+                                              kLogMigration0003};
+
+/// The SQL that brings a log of format `from` (0: an empty file) to format `to`.
+[[nodiscard]] inline std::string log_migrations(std::int64_t from, std::int64_t to) {
+  std::string script;
+  for (std::int64_t version = from; version < to; ++version) {
+    script += kLogMigrations[static_cast<std::size_t>(version)];
+  }
+  return script;
+}
+
+}  // namespace verbatim::audit

@@ -35,7 +35,8 @@ struct Verdict {
   std::string model;
   VerdictKind kind = VerdictKind::not_replayable;
 
-  /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `remote`,
+  /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`,
+  /// `not_captured`, `remote`,
   /// `no_output`, `no_tokens`, `weights_missing`, `weights_differ`, `profile_differs`, `unseeded`, `malformed_record`,
   /// `range` (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length` (DIVERGED).
   std::string reason, detail;

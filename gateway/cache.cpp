@@ -67,20 +67,10 @@ std::optional<std::string> cache_preimage(const RequestHead& head, Api api, std:
 }
 
 std::string caller_scope(const RequestHead& head) {
-  static constexpr std::array<std::string_view, 14> kSayNothing = {"host",
-                                                                   "connection",
-                                                                   "content-length",
-                                                                   "content-type",
-                                                                   "accept",
-                                                                   "accept-encoding",
-                                                                   "accept-language",
-                                                                   "user-agent",
-                                                                   "traceparent",
-                                                                   "tracestate",
-                                                                   "cache-control",
-                                                                   "sec-fetch-mode",
-                                                                   "transfer-encoding",
-                                                                   "expect"};
+  static constexpr std::array<std::string_view, 15> kSayNothing = {
+      "host",       "connection",      "content-length",  "content-type",      "content-encoding",
+      "accept",     "accept-encoding", "accept-language", "user-agent",        "traceparent",
+      "tracestate", "cache-control",   "sec-fetch-mode",  "transfer-encoding", "expect"};
   std::string scope;
   append_part(scope, head.target);
   for (const Field& field : head.fields.all()) {

@@ -1,6 +1,5 @@
 #include "gateway/client_connection.hpp"
 
-#include <boost/asio/write.hpp>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -109,6 +108,10 @@ void ClientConnection::give_up() {
   tell_gone();
 }
 
+void ClientConnection::stop_waiting() {
+  if (waiting_) read_signal_.wake();
+}
+
 void ClientConnection::interrupt() {
   interrupted_ = true;
   if (waiting_) {
@@ -135,14 +138,7 @@ net::awaitable<bool> ClientConnection::write(std::vector<net::const_buffer> piec
   if (gone_) co_return false;
   pieces.front() += std::exchange(probed_, 0);
   deadline_.arm(within);
-  error_code result;
-  if (tls_) {
-    const auto [error, bytes] = co_await net::async_write(*tls_, pieces, kTuple);
-    result = error;
-  } else {
-    const auto [error, bytes] = co_await net::async_write(socket_, pieces, kTuple);
-    result = error;
-  }
+  const error_code result = co_await write_all(socket_, tls_, pieces);
   deadline_.disarm();
   if (result) gone_ = true;
   co_return !result;

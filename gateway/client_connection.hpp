@@ -2,12 +2,11 @@
 // The client's end of a connection: reads ahead while an exchange runs, so that a client who leaves
 // is noticed at once, and writes with a deadline.
 
+#include "gateway/byte_stream.hpp"
 #include "gateway/deadline.hpp"
 #include "gateway/net.hpp"
 
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -40,6 +39,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   /// Waits for more bytes. False when the client has closed, ended its sending side, failed, or not sent anything for
   /// `within`, and when interrupt() was called.
   [[nodiscard]] net::awaitable<bool> more(std::chrono::milliseconds within);
+
+  /// Ends a wait in more() as if nothing had come; what does come later is there for the next one.
+  void stop_waiting();
+  [[nodiscard]] tcp::socket::executor_type executor() { return socket_.get_executor(); }
 
   /// Starts to read without waiting: from here on a client who closes is noticed.
   void read_ahead();
@@ -90,7 +93,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   std::shared_ptr<net::ssl::context> tls_context_;  // null: plain
   tcp::socket socket_;
-  std::optional<net::ssl::stream<tcp::socket&>> tls_;
+  std::optional<TlsStream> tls_;
   Deadlines::Entry deadline_;
   std::string buffer_;  // [begin_, end_) is readable, the rest free
   std::size_t begin_ = 0, end_ = 0;

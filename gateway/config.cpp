@@ -152,6 +152,42 @@ std::string_view mode_name(audit::DurabilityMode mode) {
   return "";
 }
 
+namespace {
+
+Json describe_route(const std::string& name, const RouteMatch& where) {
+  return {{"name", name}, {"path", where.path}, {"api", where.api}, {"upstream", where.upstream}};
+}
+
+Json describe_pointers(const std::vector<JsonPointer>& pointers) {
+  Json out = Json::array();
+  for (const JsonPointer& pointer : pointers) out.push_back(pointer.str());
+  return out;
+}
+
+void describe_capture(const GatewayConfig& config, Json& out) {
+  out["capture"] = Json::array();
+  for (const CaptureRule& rule : config.capture) {
+    Json one = describe_route(rule.name, rule.where);
+    one["level"] = capture_level_name(rule.level);
+    out["capture"].push_back(std::move(one));
+  }
+  out["redact"] = Json::array();
+  for (const auto& rule : config.redact) {
+    Json one = describe_route(rule->name, rule->where);
+    one["pointers"] = describe_pointers(rule->pointers);
+    one["answer_pointers"] = describe_pointers(rule->answer_pointers);
+    one["headers"] = rule->headers;
+    one["patterns"] = Json::array();
+    for (std::size_t i = 0; i < rule->patterns.size(); ++i) {
+      if (rule->patterns[i])
+        one["patterns"].push_back(secret_kind_name(static_cast<SecretKind>(i)));
+    }
+    out["redact"].push_back(std::move(one));
+  }
+}
+
+}  // namespace
+
 std::string describe_config(const GatewayConfig& config) {
   Json out = Json::object();
   out["listen"] = config.listen.str();
@@ -198,7 +234,9 @@ std::string describe_config(const GatewayConfig& config) {
                   {"share_remote", config.cache.share_remote},
                   {"body_bytes_max", config.cache.body_bytes_max},
                   {"memory_bytes_max", config.cache.memory_bytes_max},
+                  {"observe_percent", config.cache.observe_percent},
                   {"ttl_s", config.cache.ttl.count()}};
+  describe_capture(config, out);
   const Limits& limits = config.limits;
   out["limits"] = {{"header_bytes_max", limits.header_bytes_max},
                    {"body_bytes_max", limits.body_bytes_max},
@@ -207,6 +245,7 @@ std::string describe_config(const GatewayConfig& config) {
                    {"stream_above_bytes", limits.stream_above_bytes},
                    {"stream_record_bytes", limits.stream_record_bytes},
                    {"stream_bytes_max", limits.stream_bytes_max},
+                   {"websocket_record_bytes", limits.websocket_record_bytes},
                    {"connections_max", limits.connections_max},
                    {"idle_upstream_max", limits.idle_upstream_max},
                    {"rejections_per_s", ecmascript_number(limits.rejections_per_s)}};
@@ -219,7 +258,9 @@ std::string describe_config(const GatewayConfig& config) {
                      {"idle_ms", timeouts.idle.count()},
                      {"upstream_keep_alive_ms", timeouts.upstream_keep_alive.count()},
                      {"trailing_ms", timeouts.trailing.count()},
-                     {"drain_ms", timeouts.drain.count()}};
+                     {"drain_ms", timeouts.drain.count()},
+                     {"websocket_idle_ms", timeouts.websocket_idle.count()},
+                     {"keep_alive_comment_ms", timeouts.keep_alive_comment.count()}};
   const local_engine::EngineOptions& engine = config.engine;
   out["engine"] = {{"backend", engine.backend},
                    {"profile", engine.profile},

@@ -2,6 +2,7 @@
 // What the gateway is told: by a TOML file, by the command line, or by a test.
 
 #include "audit/log.hpp"
+#include "gateway/capture.hpp"
 #include "gateway/gateway_keys.hpp"
 #include "local_engine/engine.hpp"
 #include "schema/error.hpp"
@@ -80,6 +81,8 @@ struct CachePolicy {
   std::chrono::seconds ttl{0};  ///< 0: for ever
   std::size_t body_bytes_max = 16u << 20;
   std::size_t memory_bytes_max = 64u << 20;  ///< answers kept ready, beside the log
+  /// So many of a hundred hits go upstream all the same, and what comes is compared with the canonical answer.
+  std::uint32_t observe_percent = 0;
 };
 
 struct Limits {
@@ -93,6 +96,7 @@ struct Limits {
   std::uint64_t stream_above_bytes = 1u << 20;
   std::size_t stream_record_bytes = 64u << 10;              ///< of those, so much is recorded
   std::uint64_t stream_bytes_max = std::uint64_t{8} << 30;  ///< of such a request
+  std::size_t websocket_record_bytes = 4u << 20;            ///< of each direction of a WebSocket
   std::size_t connections_max = 8192;
   std::size_t idle_upstream_max = 256;  ///< kept open for each upstream
   double rejections_per_s =
@@ -111,6 +115,9 @@ struct Timeouts {
   std::chrono::milliseconds trailing{
       250};  ///< how long the end of a response may take after its terminal event
   std::chrono::milliseconds drain{30'000};
+  std::chrono::milliseconds websocket_idle{600'000};  ///< without a byte in either direction
+  /// After so long without an event a client is sent a comment in a stream; 0: never.
+  std::chrono::milliseconds keep_alive_comment{0};
 };
 
 struct GatewayConfig {
@@ -125,6 +132,8 @@ struct GatewayConfig {
   audit::DurabilityMode mode = audit::DurabilityMode::strict;
   OnLogFailure on_log_failure = OnLogFailure::fail_closed;
   CachePolicy cache;
+  std::vector<CaptureRule> capture;  ///< the first that fits; without one everything is stored
+  RedactionRules redact;             ///< all that fit
   Limits limits;
   Timeouts timeouts;
   local_engine::EngineOptions engine;

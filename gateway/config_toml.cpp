@@ -1,142 +1,14 @@
 // The TOML form of the configuration: each table is a list of keys with the place each one sets.
 
 #include "gateway/config.hpp"
-
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
-#include <functional>
-#include <map>
+#include "gateway/config_capture.hpp"
+#include "gateway/toml_reader.hpp"
 
 namespace verbatim::gateway {
 
 namespace {
 
-/// Reads tables; keeps the first error, with the file's name and the line.
-class Reader {
- public:
-  explicit Reader(std::string_view name) : name_(name) {}
-
-  using Setter = std::function<void(const toml::node&, const std::string& key)>;
-  using Keys = std::map<std::string_view, Setter>;
-
-  void table(const toml::table& from, const std::string& path, const Keys& keys) {
-    for (const auto& [key, node] : from) {
-      const std::string whole =
-          path.empty() ? std::string(key.str()) : path + "." + std::string(key.str());
-      const auto setter = keys.find(key.str());
-      if (setter == keys.end()) {
-        fail(node, "unknown key '" + whole + "'");
-      } else {
-        setter->second(node, whole);
-      }
-    }
-  }
-
-  Setter text(std::string& to) {
-    return [this, &to](const toml::node& node, const std::string& key) {
-      if (const auto value = node.value_exact<std::string>()) {
-        to = *value;
-      } else {
-        fail(node, "'" + key + "' must be a string");
-      }
-    };
-  }
-  Setter flag(bool& to) {
-    return [this, &to](const toml::node& node, const std::string& key) {
-      if (const auto value = node.value_exact<bool>()) {
-        to = *value;
-      } else {
-        fail(node, "'" + key + "' must be true or false");
-      }
-    };
-  }
-  template <class T>
-  Setter count(T& to, std::int64_t min, std::int64_t max) {
-    return [this, &to, min, max](const toml::node& node, const std::string& key) {
-      const auto value = node.value_exact<std::int64_t>();
-      if (value && *value >= min && *value <= max) {
-        to = static_cast<T>(*value);
-      } else {
-        fail(node, "'" + key + "' must be an integer from " + std::to_string(min) + " to " +
-                       std::to_string(max));
-      }
-    };
-  }
-  Setter texts(std::vector<std::string>& to) {
-    return [this, &to](const toml::node& node, const std::string& key) {
-      const toml::array* list = node.as_array();
-      if (list == nullptr) return fail(node, "'" + key + "' must be a list of strings");
-      for (const toml::node& item : *list) {
-        std::string each;
-        text(each)(item, key);
-        to.push_back(std::move(each));
-      }
-    };
-  }
-  Setter path(std::filesystem::path& to) {
-    return [this, &to](const toml::node& node, const std::string& key) {
-      std::string value;
-      text(value)(node, key);
-      to = value;
-    };
-  }
-  Setter milliseconds(std::chrono::milliseconds& to) {
-    return [this, &to](const toml::node& node, const std::string& key) {
-      std::int64_t value = to.count();
-      count(value, 1, 86'400'000)(node, key);
-      to = std::chrono::milliseconds(value);
-    };
-  }
-  Setter one_of(const std::map<std::string, std::function<void()>>& choices) {
-    return [this, choices](const toml::node& node, const std::string& key) {
-      const auto value = node.value_exact<std::string>();
-      const auto choice = value ? choices.find(*value) : choices.end();
-      if (choice != choices.end()) {
-        choice->second();
-        return;
-      }
-      std::string names;
-      for (const auto& [name, apply] : choices) names += (names.empty() ? "" : ", ") + name;
-      fail(node, "'" + key + "' must be one of " + names);
-    };
-  }
-  Setter sub_table(const Keys& keys) {
-    return [this, keys](const toml::node& node, const std::string& key) {
-      if (const toml::table* sub = node.as_table()) {
-        table(*sub, key, keys);
-      } else {
-        fail(node, "'" + key + "' must be a table");
-      }
-    };
-  }
-  /// `read` is given each table of an array of tables.
-  Setter tables(const std::function<void(const toml::table&, const std::string&)>& read) {
-    return [this, read](const toml::node& node, const std::string& key) {
-      const toml::array* list = node.as_array();
-      if (list == nullptr) return fail(node, "'" + key + "' must be written as [[" + key + "]]");
-      for (const toml::node& item : *list) {
-        if (const toml::table* each = item.as_table()) {
-          read(*each, key);
-        } else {
-          fail(item, "'" + key + "' must be written as [[" + key + "]]");
-        }
-      }
-    };
-  }
-
-  void fail(const toml::node& node, std::string what) {
-    if (error_) return;
-    error_ = Error{Errc::invalid_input, std::move(what),
-                   name_ + " line " + std::to_string(node.source().begin.line), ""};
-  }
-  void take(const toml::node& node, const Error& error) { fail(node, error.what); }
-  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-
- private:
-  std::string name_;
-  std::optional<Error> error_;
-};
+using Reader = TomlReader;
 
 Reader::Setter host_port(Reader& reader, HostPort& to) {
   return [&reader, &to](const toml::node& node, const std::string& key) {
@@ -253,6 +125,7 @@ Reader::Keys cache_keys(Reader& r, CachePolicy& c) {
                                {"seeded", [&c] { set_cache_policy(c, true, true, false); }},
                                {"always", [&c] { set_cache_policy(c, true, true, true); }}})},
           {"share_remote", r.flag(c.share_remote)},
+          {"observe_percent", r.count(c.observe_percent, 0, 100)},
           {"body_bytes_max", r.count(c.body_bytes_max, 0, std::int64_t{1} << 32)},
           {"memory_bytes_max", r.count(c.memory_bytes_max, 0, std::int64_t{1} << 36)},
           {"ttl_s", [&r, &c](const toml::node& node, const std::string& key) {
@@ -271,6 +144,7 @@ Reader::Keys limit_keys(Reader& r, Limits& l) {
           {"stream_above_bytes", r.count(l.stream_above_bytes, 0, 4 * kGiB)},
           {"stream_record_bytes", r.count(l.stream_record_bytes, 0, 1 << 26)},
           {"stream_bytes_max", r.count(l.stream_bytes_max, 0, std::int64_t{1} << 50)},
+          {"websocket_record_bytes", r.count(l.websocket_record_bytes, 0, 1 << 30)},
           {"connections_max", r.count(l.connections_max, 1, 1'000'000)},
           {"idle_upstream_max", r.count(l.idle_upstream_max, 0, 100'000)},
           {"rejections_per_s", r.count(l.rejections_per_s, 0, 1'000'000)}};
@@ -285,7 +159,9 @@ Reader::Keys timeout_keys(Reader& r, Timeouts& t) {
           {"idle_ms", r.milliseconds(t.idle)},
           {"upstream_keep_alive_ms", r.milliseconds(t.upstream_keep_alive)},
           {"trailing_ms", r.milliseconds(t.trailing)},
-          {"drain_ms", r.milliseconds(t.drain)}};
+          {"drain_ms", r.milliseconds(t.drain)},
+          {"websocket_idle_ms", r.milliseconds(t.websocket_idle)},
+          {"keep_alive_comment_ms", r.milliseconds(t.keep_alive_comment, 0)}};
 }
 
 Reader::Keys engine_keys(Reader& r, local_engine::EngineOptions& e) {
@@ -328,6 +204,12 @@ Result<GatewayConfig> parse_config(std::string_view text, std::string_view name)
                  })},
                 {"model", reader.tables([&](const toml::table& table, const std::string& key) {
                    read_model(reader, table, key, config);
+                 })},
+                {"capture", reader.tables([&](const toml::table& table, const std::string& key) {
+                   read_capture_rule(reader, table, key, config);
+                 })},
+                {"redact", reader.tables([&](const toml::table& table, const std::string& key) {
+                   read_redaction_rule(reader, table, key, config);
                  })}});
   if (reader.error()) return *reader.error();
   if (config.tls.certificate.empty() != config.tls.key.empty()) {

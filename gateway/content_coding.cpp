@@ -64,6 +64,8 @@ Result<std::string> unbrotli(std::string_view bytes, std::size_t bytes_max) {
 Result<std::string> unzstd(std::string_view bytes, std::size_t bytes_max) {
   const std::unique_ptr<ZSTD_DStream, std::size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(),
                                                                              ZSTD_freeDStream);
+  // RFC 9659: HTTP's zstd has windows of at most 8 MiB; a larger one would be memory for the asking.
+  ZSTD_DCtx_setParameter(stream.get(), ZSTD_d_windowLogMax, 23);
   ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
   std::string out;
   std::array<char, 32768> piece;

@@ -151,6 +151,14 @@ std::string_view api_name(Api api) {
   return "generic";
 }
 
+std::optional<Api> api_named(std::string_view name) {
+  for (const Api api : {Api::generic, Api::openai_chat, Api::openai_completions, Api::openai_models,
+                        Api::openai_responses, Api::anthropic_messages}) {
+    if (name == api_name(api)) return api;
+  }
+  return std::nullopt;
+}
+
 Api api_of(const RequestHead& head) {
   const std::string_view path = path_behind_v1(path_of(head.target));
   if (head.method == "POST") {

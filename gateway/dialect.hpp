@@ -23,6 +23,8 @@ enum class Api {
 
 /// "openai.chat" and so on: `route.api` of schema/leaf.md.
 [[nodiscard]] std::string_view api_name(Api api);
+/// The reverse; none if no API has the name.
+[[nodiscard]] std::optional<Api> api_named(std::string_view name);
 
 /// By path (with or without the leading /v1) and, for paths that both have, by the
 /// anthropic-version header.

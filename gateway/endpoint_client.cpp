@@ -134,7 +134,7 @@ class Asking {
     });
     deadline.arm(options_.total);
     WholeAnswer sink(options_.response_bytes_max);
-    const Ask asked{head, question.body, facts, Api::generic, "", cancellation};
+    const Ask asked{head, question.body, question.body, facts, Api::generic, "", cancellation};
     Outcome outcome = co_await upstream_->ask(asked, sink);
     deadline.disarm();
     running_.erase(&cancellation);

@@ -1,6 +1,7 @@
 #include "gateway/exchange.hpp"
 
 #include "gateway/canonical_output.hpp"
+#include "gateway/content_coding.hpp"
 #include "gateway/header_rules.hpp"
 #include "gateway/json_scan.hpp"
 
@@ -10,7 +11,7 @@ namespace verbatim::gateway {
 
 net::awaitable<bool> Exchange::answer() {
   // 1. Name the question: who asks what of whom.
-  facts_ = read_request(api_, body_);
+  if (auto refusal = read_question()) co_return co_await refuse(std::move(*refusal));
   if (head_.target.empty() || head_.target.front() != '/') {
     // Forwarded as it came, an absolute target would let the client choose the server.
     const bool refused =
@@ -53,6 +54,7 @@ net::awaitable<bool> Exchange::answer() {
     outcome.error_kind = "client_disconnect";
     outcome.error_message = "the client closed before its request was forwarded";
   } else {
+    if (asks_for_websocket(head_) && body_.empty() && !rest_) websocket_ = make_tunnel();
     const Ask asked = question();
     outcome = co_await upstream_->ask(asked, tee_);
   }
@@ -89,6 +91,8 @@ net::awaitable<bool> Exchange::answer() {
     replaced_ = answer_error(tee_, outcome);
     whole = true;
   }
+
+  observe(outcome);
 
   // 8. Record the end; then, and only then, let the last byte go.
   const bool keep = co_await conclude(std::move(outcome), whole);
@@ -176,14 +180,11 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
   const std::int64_t total_us = services_.clock.steady_us() - arrived_us_;
   bool recorded = false;
   if (request_index_) {
-    audit::LeafDraft draft = response_leaf(outcome);
-    const std::size_t response_body = draft.contents.size();
-    draft.contents.push_back({"response.body", tee_.take_body(whole)});
-    add_contents_of_long_bodies(draft);
+    const bool may_be_canonical = may_become_canonical(outcome);
+    std::string body = tee_.take_body(whole);
     services_.metrics.count_bytes(rest_ ? rest_->sample.bytes() : body_.size(),
-                                  tee_.sample() != nullptr
-                                      ? tee_.sample()->bytes()
-                                      : draft.contents[response_body].bytes.size());
+                                  tee_.sample() != nullptr ? tee_.sample()->bytes() : body.size());
+    audit::LeafDraft draft = response_leaf(outcome, std::move(body), may_be_canonical);
     auto end = co_await append(services_.recorder, services_.mailbox, std::move(draft));
     concluded_ = true;
     recorded = end.has_value();
@@ -207,6 +208,10 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
     co_return false;
   }
   const bool sent = co_await tee_.finish();
+  if (websocket_ && websocket_->opened()) {
+    co_await websocket_->finish();
+    co_return false;
+  }
   const bool body_read = !rest_ || rest_->done();
   co_return sent&& body_read&& tee_.keep_alive() && !services_.draining;
 }
@@ -258,6 +263,38 @@ Exchange::~Exchange() {
   services_.metrics.set_in_flight(-1);
 }
 
+/// What the request says, its content coding undone. A refusal if it unpacks to more than is read here.
+std::optional<Outcome> Exchange::read_question() {
+  const std::string_view coding = head_.fields.get("content-encoding");
+  coded_ = !coding.empty() && !same_word(coding, "identity") && !body_.empty() &&
+           !may_stream_body(api_, head_.fields);
+  // Nothing is unpacked for strangers.
+  const bool known = services_.keys.empty() || services_.keys.knows(credential_of(head_.fields));
+  if (coded_ && known) {
+    auto decoded = decode_content(coding, body_, services_.config.limits.decoded_bytes_max);
+    if (!decoded && decoded.error().code == Errc::out_of_range) {
+      unread_ = "too_large";
+      Outcome outcome;
+      outcome.status = EndStatus::rejected;
+      outcome.http_status = 413;
+      outcome.error_kind = "request_body_too_large_after_decoding";
+      outcome.error_message = "the request's body unpacks to more than decoded_bytes_max";
+      return outcome;
+    }
+    if (decoded) {
+      decoded_ = std::move(*decoded);
+    } else {
+      unread_ = decoded.error().code == Errc::unsupported ? "unsupported" : "broken";
+    }
+  } else if (coded_) {
+    unread_ = "unknown_key";
+  }
+  facts_ = read_request(api_, text());
+  // Of a WebSocket the messages are not read: its target names the model.
+  if (asks_for_websocket(head_)) facts_.model = query_parameter(head_.target, "model");
+  return std::nullopt;
+}
+
 /// Where the gateway has keys of its own, a request needs one that allows it.
 std::optional<Outcome> Exchange::find_no_admission() {
   if (services_.keys.empty()) return std::nullopt;
@@ -278,25 +315,16 @@ std::optional<Outcome> Exchange::find_no_admission() {
 }
 
 Ask Exchange::question() {
-  return {head_,      body_, facts_, api_, record_id_, cancellation_, admission_.has_value(),
-          rest_.get()};
-}
-
-/// What passed without being kept: its beginning, its length and its digest.
-void Exchange::add_contents_of_long_bodies(audit::LeafDraft& draft) {
-  if (BodySample* sample = tee_.sample(); sample != nullptr) {
-    draft.fields["response_body"] = sample->describe();
-    draft.contents.push_back({"response.digest", sample->digest_content()});
-  }
-  if (rest_) {
-    draft.fields["request_body"] = rest_->sample.describe();
-    draft.contents.push_back({"request.digest", rest_->sample.digest_content()});
-    draft.contents.push_back({"request.body", rest_->sample.take_beginning()});
-  }
+  Ask ask{head_, body_, text(), facts_, api_, record_id_, cancellation_};
+  ask.keyed = admission_.has_value();
+  ask.rest = rest_.get();
+  ask.tunnel = websocket_.get();
+  return ask;
 }
 
 /// Who ends the sending side before the answer begins may wait for it still; who does so later has left.
 void Exchange::client_sends_no_more() {
+  if (websocket_ && websocket_->opened()) return;  // its tunnel sees to it
   if (tee_.begun()) {
     client_->give_up();
   } else {
@@ -320,56 +348,13 @@ Tee::Options Exchange::tee_options() const {
   options.sample_above = services_.config.limits.stream_above_bytes;
   options.sample_bytes_max = services_.config.limits.stream_record_bytes;
   options.write_within = services_.config.timeouts.client_write;
+  options.deadlines = &services_.deadlines;
+  options.comment_after = services_.config.timeouts.keep_alive_comment;
   return options;
 }
 
 const std::string& Exchange::tenant() const {
   return admission_ ? admission_->key().tenant : services_.config.tenant;
-}
-
-audit::LeafDraft Exchange::request_leaf() const {
-  audit::LeafDraft draft;
-  draft.type = "request";
-  draft.id = id_;
-  draft.subject = subject_;
-  Json& fields = draft.fields;
-  fields["mode"] = mode_name(services_.config.mode);
-  Json route = {{"api", api_name(api_)},
-                {"method", leaf_text(head_.method, 32)},
-                {"target", leaf_text(redacted_target(head_.target), 2048)}};
-  if (upstream_ != nullptr) {
-    route["upstream"] = upstream_->local() ? "local" : std::string(upstream_->name());
-    fields["model"] = upstream_->describe_model(facts_.model);
-  } else if (!facts_.model.empty()) {
-    fields["model"] = {{"requested", leaf_text(facts_.model, 256)}};
-  }
-  fields["route"] = std::move(route);
-  if (!facts_.params.empty()) {
-    Json params = Json::object();
-    for (const auto& [name, value] : facts_.params) params[name] = value;
-    fields["params"] = std::move(params);
-  }
-  if (facts_.is_json && api_ != Api::openai_models) {
-    fields["determinism"] = determinism_of(facts_);
-  }
-  if (rest_) fields["body"] = "streamed";
-  if (admission_) fields["key"] = leaf_text(admission_->key().name, 64);
-  fields["tenant"] = tenant();
-  fields["subject"] = subject_;
-  Json client = Json::object();
-  for (const auto& [name, header] :
-       {std::pair("user_agent", "user-agent"), std::pair("traceparent", "traceparent")}) {
-    if (const std::string* value = head_.fields.find(header); value != nullptr) {
-      client[name] = leaf_text(*value, 256);
-    }
-  }
-  if (!client.empty()) fields["client"] = std::move(client);
-  if (services_.environment) fields["environment"] = *services_.environment;
-  if (!head_.fields.all().empty()) {
-    draft.contents.push_back({"request.headers", fields_as_json(head_.fields)});
-  }
-  if (!body_.empty()) draft.contents.push_back({"request.body", body_});
-  return draft;
 }
 
 void Exchange::begin_request_leaf() {
@@ -379,6 +364,9 @@ void Exchange::begin_request_leaf() {
   } else {
     subject_ = services_.recorder.subject_handle(credential.empty() ? "anonymous" : credential);
   }
+  std::string upstream(upstream_ != nullptr && upstream_->local() ? "local" : "");
+  if (upstream_ != nullptr && !upstream_->local()) upstream = upstream_->name();
+  capture_ = Capture(services_.config.capture, services_.config.redact, head_, upstream);
   request_append_.emplace(services_.recorder, services_.mailbox, request_leaf());
 }
 
@@ -401,10 +389,12 @@ net::awaitable<bool> Exchange::request_recorded() {
 /// Finds the canonical answer, or becomes the one who makes it, or waits for the one who does.
 net::awaitable<void> Exchange::consult_cache() {
   if (!is_cacheable(services_.config.cache, head_, api_, facts_)) co_return;
+  // Answers are served from the record: what is not in it whole cannot be served, and is kept nowhere else.
+  if (!capture_.repeatable()) co_return;
   // Callers of a remote server share answers only where the operator says so: the server's own
   // check of a credential must not be passed by.
   const bool shared = upstream_->local() || services_.config.cache.share_remote;
-  const auto preimage = cache_preimage(head_, api_, body_, upstream_->identity(facts_.model),
+  const auto preimage = cache_preimage(head_, api_, text(), upstream_->identity(facts_.model),
                                        shared ? "" : caller_scope(head_));
   if (!preimage) co_return;
   auto key = services_.recorder.cache_key(tenant(), as_bytes(*preimage));
@@ -412,11 +402,27 @@ net::awaitable<void> Exchange::consult_cache() {
   cache_key_ = *key;
   cache_status_ = "miss";
   tee_.set_cache_status(cache_status_);
-  if (look_up()) co_return;
+  if (look_up()) {
+    if (!services_.observations.take_turn(services_.config.cache.observe_percent)) co_return;
+    observed_ = std::exchange(hit_, nullptr);
+    cache_key_.reset();  // what comes is compared, and takes nobody's place
+    cache_status_ = "bypass";
+    tee_.set_cache_status(cache_status_);
+    co_return;
+  }
   leading_ = services_.flights.lead(*cache_key_);
   if (leading_) co_return;
   co_await services_.flights.wait(*cache_key_, cancellation_);
   static_cast<void>(look_up());  // if the leader failed, this one asks for itself
+}
+
+std::unique_ptr<WebSocketTunnel> Exchange::make_tunnel() const {
+  WebSocketTunnel::Options options;
+  options.record_bytes = services_.config.limits.websocket_record_bytes;
+  options.idle = services_.config.timeouts.websocket_idle;
+  options.arrived_us = arrived_us_;
+  options.extensions = head_.fields.has("sec-websocket-extensions");
+  return std::make_unique<WebSocketTunnel>(client_, services_.deadlines, services_.clock, options);
 }
 
 bool Exchange::look_up() {
@@ -464,8 +470,10 @@ void Exchange::name_upstream_error(Outcome& outcome) const {
 }
 
 /// Returns what had come of the answer that this one replaces.
-std::string Exchange::answer_error(Tee& tee, const Outcome& outcome) const {
-  std::string had = tee.reset();
+Exchange::Replaced Exchange::answer_error(Tee& tee, const Outcome& outcome) const {
+  Replaced had{std::string(tee.fields().get("content-type")),
+               std::string(tee.fields().get("content-encoding")), ""};
+  had.body = tee.reset();
   const std::string body = error_body(anthropic_, outcome.http_status, outcome.error_message,
                                       outcome.error_kind, record_id_);
   ResponseHead head;
@@ -482,54 +490,28 @@ std::string Exchange::answer_error(Tee& tee, const Outcome& outcome) const {
   return had;
 }
 
+/// Compares an answer with the canonical one that would have been served.
+void Exchange::observe(const Outcome& outcome) {
+  if (!observed_ || outcome.status != EndStatus::complete) return;
+  using Result = Observations::Result;
+  const std::size_t bytes_max = services_.config.limits.decoded_bytes_max;
+  const auto known = answer_in_shape(api_, observed_->stored, AnswerShape{}, bytes_max);
+  const auto fresh = decode_content(tee_.fields().get("content-encoding"), tee_.body(), bytes_max);
+  std::optional<std::string> expected, got;
+  if (known) expected = comparable_answer(api_, false, known->body);
+  if (fresh) got = comparable_answer(api_, tee_.is_stream(), *fresh);
+  observation_ = !expected || !got   ? Result::incomparable
+                 : *expected == *got ? Result::same
+                                     : Result::different;
+  services_.observations.count(facts_.model, *observation_);
+}
+
 bool Exchange::may_become_canonical(const Outcome& outcome) const {
   if (!cache_key_ || outcome.status != EndStatus::complete || tee_.status() != 200) return false;
   if (tee_.facts().error_event() || tee_.body().size() > services_.config.cache.body_bytes_max) {
     return false;
   }
   return tee_.is_stream() ? tee_.facts().terminal() : tee_.facts().finished();
-}
-
-audit::LeafDraft Exchange::response_leaf(const Outcome& outcome) {
-  audit::LeafDraft draft;
-  draft.type = "response";
-  draft.id = id_;
-  draft.subject = subject_;
-  draft.fields["request"] = *request_index_;
-  draft.fields["status"] = status_name(outcome.status);
-  draft.fields["cache"] = cache_status_;
-  if (outcome.status == EndStatus::cache_hit) draft.fields["origin"] = hit_->origin.str();
-  draft.fields["http_status"] =
-      tee_.head_given() && (tee_.begun() || !client_->gone()) ? tee_.status() : 499;
-  describe_end(outcome, draft.fields);
-  if (may_become_canonical(outcome)) {
-    const auto ttl = services_.config.cache.ttl;
-    const std::int64_t expires_us =
-        ttl.count() == 0 ? 0 : services_.clock.now_us() + ttl.count() * 1'000'000;
-    draft.canonical = audit::CanonicalOutput{*cache_key_, expires_us};
-  }
-  if (tee_.head_given()) {
-    draft.contents.push_back({"response.headers", fields_as_json(tee_.fields())});
-  }
-  if (tee_.is_stream()) draft.contents.push_back({"response.events", tee_.events_json()});
-  if (!replaced_.empty()) draft.contents.push_back({"upstream.body", replaced_});
-  if (!outcome.tokens.empty()) draft.contents.push_back({"response.tokens", outcome.tokens});
-  return draft;
-}
-
-void Exchange::describe_end(const Outcome& outcome, Json& fields) const {
-  tee_.facts().describe(fields);
-  if (!outcome.usage.is_null()) fields["usage"] = outcome.usage;
-  if (!outcome.address.empty()) fields["upstream"]["address"] = outcome.address;
-  if (tee_.is_stream()) fields["stream"] = {{"events", tee_.facts().events()}};
-  if (outcome.engine) fields["engine"] = *outcome.engine;
-  Json timing = {{"total_us", services_.clock.steady_us() - arrived_us_}};
-  if (const auto first = tee_.first_byte_us()) timing["first_byte_us"] = *first;
-  fields["timing"] = std::move(timing);
-  if (outcome.status != EndStatus::complete && outcome.status != EndStatus::cache_hit) {
-    fields["error"] = {{"kind", leaf_text(outcome.error_kind, 64)},
-                       {"message", leaf_text(outcome.error_message, 512)}};
-  }
 }
 
 }  // namespace verbatim::gateway

@@ -4,8 +4,10 @@
 // nothing.
 
 #include "gateway/body_sample.hpp"
+#include "gateway/capture.hpp"
 #include "gateway/services.hpp"
 #include "gateway/tee.hpp"
+#include "gateway/websocket_tunnel.hpp"
 
 #include <cstdint>
 #include <exception>
@@ -57,26 +59,47 @@ class Exchange {
  private:
   using Appended = audit::Appended;
 
-  [[nodiscard]] audit::LeafDraft request_leaf() const;
-  [[nodiscard]] audit::LeafDraft response_leaf(const Outcome& outcome);
-  void describe_end(const Outcome& outcome, Json& fields) const;
+  /// Of an answer that was cut before anything of it went out.
+  struct Replaced {
+    std::string content_type, coding, body;
+  };
+
+  [[nodiscard]] audit::LeafDraft request_leaf();
+  /// `body`: of the answer, as it is recorded before redaction.
+  [[nodiscard]] audit::LeafDraft response_leaf(const Outcome& outcome, std::string body,
+                                               bool may_be_canonical);
+  [[nodiscard]] std::optional<ResponseFacts> record_answer(audit::LeafDraft& draft,
+                                                           std::string body);
+  void record_replaced(audit::LeafDraft& draft);
+  void record_websocket(audit::LeafDraft& draft);
+  void observe(const Outcome& outcome);
+  void record_engine(audit::LeafDraft& draft, const Outcome& outcome);
+  void describe_client(const Fields& fields, Json& leaf) const;
+  void describe_params(const RequestFacts& facts, Json& leaf);
+  void describe_end(const Outcome& outcome, const ResponseFacts& facts, Json& fields);
   [[nodiscard]] bool may_become_canonical(const Outcome& outcome) const;
 
   [[nodiscard]] net::awaitable<bool> answer();
   [[nodiscard]] net::awaitable<bool> conclude_failed(std::exception_ptr thrown);
   [[nodiscard]] net::awaitable<bool> refuse(Outcome outcome);
 
+  [[nodiscard]] std::optional<Outcome> read_question();
+  /// The request's body without its content coding; nothing if that could not be undone: what it says is unknown.
+  [[nodiscard]] std::string_view text() const {
+    if (decoded_) return *decoded_;
+    return coded_ ? std::string_view() : std::string_view(body_);
+  }
   [[nodiscard]] std::optional<Outcome> find_no_admission();
   [[nodiscard]] Ask question();
-  void add_contents_of_long_bodies(audit::LeafDraft& draft);
   void begin_request_leaf();
   [[nodiscard]] net::awaitable<bool> request_recorded();
   [[nodiscard]] net::awaitable<void> consult_cache();
+  [[nodiscard]] std::unique_ptr<WebSocketTunnel> make_tunnel() const;
   [[nodiscard]] bool look_up();
   [[nodiscard]] net::awaitable<Outcome> serve_hit();
   void name_upstream_error(Outcome& outcome) const;
   void client_sends_no_more();
-  std::string answer_error(Tee& tee, const Outcome& outcome) const;
+  Replaced answer_error(Tee& tee, const Outcome& outcome) const;
   /// `whole`: the client gets a whole answer, whatever it says; else what it has is cut off.
   [[nodiscard]] net::awaitable<bool> conclude(Outcome outcome, bool whole);
   [[nodiscard]] net::awaitable<bool> refuse_unrecorded();
@@ -88,6 +111,9 @@ class Exchange {
   std::shared_ptr<ClientConnection> client_;
   RequestHead head_;
   std::string body_;
+  bool coded_ = false;                  // body_ has a content coding
+  std::optional<std::string> decoded_;  // body_ without it
+  std::string_view unread_;             // why there is no decoded_ though it is coded
   bool keep_alive_;
   std::int64_t arrived_us_;
 
@@ -112,7 +138,12 @@ class Exchange {
   std::unique_ptr<Flights::Leader> leading_;
   std::shared_ptr<const CanonicalAnswer> hit_;
 
-  std::string replaced_;  // of an answer that was cut before anything of it went out
+  std::shared_ptr<const CanonicalAnswer> observed_;  // a hit that goes upstream all the same
+  std::optional<Observations::Result> observation_;  // how what came compares with it
+  std::unique_ptr<WebSocketTunnel> websocket_;       // where one was asked for
+
+  Capture capture_;
+  Replaced replaced_;
 
   Tee tee_;
 };

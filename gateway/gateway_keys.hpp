@@ -56,6 +56,10 @@ class KeyRing {
   void replace(const std::vector<GatewayKey>& keys);
   /// Without keys everybody may come in, with a credential of the provider's.
   [[nodiscard]] bool empty() const { return keys_.empty(); }
+  /// True for a key that is in force, whatever it may do.
+  [[nodiscard]] bool knows(std::string_view credential) const {
+    return find(credential) != nullptr;
+  }
 
  private:
   struct State {

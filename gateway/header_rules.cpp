@@ -14,6 +14,24 @@ constexpr std::string_view kRedacted = "REDACTED";
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
+/// How a browser, which can set no header on a WebSocket, shows its key to OpenAI's Realtime API.
+constexpr std::string_view kWebSocketProtocols = "sec-websocket-protocol";
+constexpr std::string_view kKeyProtocol = "openai-insecure-api-key.";
+
+/// Takes the items with a key out of a list of subprotocols.
+void remove_key_protocol(std::string& list) {
+  std::string out;
+  for (std::string_view rest = list; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    std::string_view item = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
+    if (item.empty() || item.starts_with(kKeyProtocol)) continue;
+    out.append(out.empty() ? "" : ", ").append(item);
+  }
+  list = std::move(out);
+}
+
 bool starts_with_word(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && same_word(text.substr(0, prefix.size()), prefix);
 }
@@ -32,24 +50,9 @@ bool is_hop_by_hop(std::string_view name) {
          starts_with_word(name, "proxy-");
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char l = lower(c);
-  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
-}
-
 /// The name of a query parameter as the server will read it.
 std::string decoded_name(std::string_view name) {
-  std::string out;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    if (name[i] == '%' && i + 2 < name.size() && hex_digit(name[i + 1]) >= 0 &&
-        hex_digit(name[i + 2]) >= 0) {
-      out.push_back(static_cast<char>(hex_digit(name[i + 1]) * 16 + hex_digit(name[i + 2])));
-      i += 2;
-    } else {
-      out.push_back(name[i]);
-    }
-  }
+  std::string out = percent_decoded(name);
   std::transform(out.begin(), out.end(), out.begin(), lower);
   return out;
 }
@@ -89,19 +92,30 @@ std::string_view credential_of(const Fields& fields) {
   for (const std::string_view name : {"x-api-key", "api-key", "x-goog-api-key"}) {
     if (const std::string* value = fields.find(name); value != nullptr) return *value;
   }
-  return {};
+  std::string_view protocols = fields.get(kWebSocketProtocols);
+  const std::size_t at = protocols.find(kKeyProtocol);
+  if (at == std::string_view::npos) return {};
+  protocols.remove_prefix(at + kKeyProtocol.size());
+  return protocols.substr(0, protocols.find_first_of(", \t"));
 }
 
 void remove_credentials(Fields& fields) {
   for (const std::string_view name : {"authorization", "x-api-key", "api-key", "x-goog-api-key"}) {
     fields.remove(name);
   }
+  for (Field& field : fields.all()) {
+    if (same_word(field.name, kWebSocketProtocols)) remove_key_protocol(field.value);
+  }
+  std::erase_if(fields.all(), [](const Field& field) {
+    return field.value.empty() && same_word(field.name, kWebSocketProtocols);
+  });
 }
 
 bool is_secret_field(std::string_view name) {
   if (starts_with_word(name, "x-ratelimit") || starts_with_word(name, "anthropic-ratelimit")) {
     return false;  // limits of tokens, not tokens
   }
+  if (same_word(name, kWebSocketProtocols)) return true;  // may hold a key: credential_of()
   static constexpr std::array<std::string_view, 9> kParts = {
       "auth", "cookie", "key", "token", "secret", "password", "credential", "signature", "session"};
   return std::any_of(kParts.begin(), kParts.end(),

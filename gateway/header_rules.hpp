@@ -15,7 +15,7 @@ namespace verbatim::gateway {
 void strip_hop_by_hop(Fields& fields);
 
 /// The credential that the client showed: the token of Authorization, else x-api-key, else api-key,
-/// else x-goog-api-key; "" if none. Never to be logged.
+/// else x-goog-api-key, else the key among a WebSocket's subprotocols; "" if none. Never to be logged.
 [[nodiscard]] std::string_view credential_of(const Fields& fields);
 
 /// Takes all of those away.

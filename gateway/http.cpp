@@ -27,6 +27,12 @@ bool is_length(std::string_view value) {
          std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 }  // namespace
 
 bool same_word(std::string_view a, std::string_view b) {
@@ -44,6 +50,34 @@ bool has_word(std::string_view list, std::string_view word) {
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
   return false;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
+        hex_digit(text[i + 2]) >= 0) {
+      out.push_back(static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])));
+      i += 2;
+    } else {
+      out.push_back(text[i]);
+    }
+  }
+  return out;
+}
+
+std::string query_parameter(std::string_view target, std::string_view name) {
+  std::string_view query = target.substr(std::min(target.find('?'), target.size()));
+  while (!query.empty()) {
+    query.remove_prefix(1);  // '?' or '&'
+    const std::string_view parameter = query.substr(0, query.find('&'));
+    query.remove_prefix(parameter.size());
+    const std::size_t equals = std::min(parameter.find('='), parameter.size());
+    if (percent_decoded(parameter.substr(0, equals)) == name) {
+      return percent_decoded(parameter.substr(std::min(equals + 1, parameter.size())));
+    }
+  }
+  return "";
 }
 
 std::string chunk_prefix(std::size_t bytes) {
@@ -196,15 +230,15 @@ bool RequestParser::wants_continue() const {
 
 class ResponseParser::Impl final : public http::basic_parser<false> {
  public:
-  explicit Impl(ResponseReader& reader) : reader_(reader) {}
+  Impl(ResponseReader& reader, bool upgrade) : reader_(reader), upgrade_(upgrade) {}
 
   bool failed = false;
   int status = 0;
 
   void on_request_impl(http::verb, string_view, string_view, int, error_code&) override {}
   void on_response_impl(int code, string_view reason, int version, error_code& error) override {
-    // Below 100 nothing is defined; 101 answers an Upgrade, and none was asked for.
-    if (code < 100 || code == 101) error = http::error::bad_status;
+    // Below 100 nothing is defined; 101 answers an Upgrade.
+    if (code < 100 || (code == 101 && !upgrade_)) error = http::error::bad_status;
     status = code;
     head_.status = code;
     head_.reason = std_view(reason);
@@ -227,7 +261,7 @@ class ResponseParser::Impl final : public http::basic_parser<false> {
   void on_header_impl(error_code&) override {
     head_given_ = true;
     const auto length = content_length();
-    if (status / 100 == 1) return;  // interim: not the answer
+    if (status / 100 == 1 && status != 101) return;  // interim: not the answer
     reader_.on_head(std::move(head_), length ? std::optional<std::uint64_t>(*length) : std::nullopt,
                     need_eof());
   }
@@ -245,14 +279,15 @@ class ResponseParser::Impl final : public http::basic_parser<false> {
 
  private:
   ResponseReader& reader_;
+  bool upgrade_;
   ResponseHead head_;
   int lengths_ = 0;
   bool head_given_ = false;
 };
 
 ResponseParser::ResponseParser(bool head_only, std::uint32_t header_bytes_max,
-                               ResponseReader& reader)
-    : impl_(std::make_unique<Impl>(reader)) {
+                               ResponseReader& reader, bool upgrade)
+    : impl_(std::make_unique<Impl>(reader, upgrade)) {
   impl_->eager(true);
   impl_->skip(head_only);
   impl_->header_limit(header_bytes_max);

@@ -56,6 +56,12 @@ struct ResponseHead {
 /// True if the comma-separated list holds the word, without regard to case.
 [[nodiscard]] bool has_word(std::string_view list, std::string_view word);
 
+/// With each %XX replaced by its byte; what is no such escape stays.
+[[nodiscard]] std::string percent_decoded(std::string_view text);
+
+/// The first value of a parameter in a target's query, decoded; "" if there is none.
+[[nodiscard]] std::string query_parameter(std::string_view target, std::string_view name);
+
 /// The line before a chunk of so many bytes: "1a2b\r\n".
 [[nodiscard]] std::string chunk_prefix(std::size_t bytes);
 
@@ -108,11 +114,13 @@ class ResponseReader {
 
 /// Reads one response. As RequestParser; 1xx responses are to be read with a parser of their own. Fails on what could be
 /// read in two ways (lengths that are lists or come twice, a length beside chunks, a transfer coding other than
-/// chunked), on a status below 100, and on 101.
+/// chunked), on a status below 100, and on 101 unless an Upgrade was asked for.
 class ResponseParser {
  public:
-  /// `head_only`: the answer to a HEAD request. `reader` must outlive the parser.
-  ResponseParser(bool head_only, std::uint32_t header_bytes_max, ResponseReader& reader);
+  /// `head_only`: the answer to a HEAD request. `upgrade`: one was asked for; a 101 is then an answer, and what follows
+  /// it is left unconsumed. `reader` must outlive the parser.
+  ResponseParser(bool head_only, std::uint32_t header_bytes_max, ResponseReader& reader,
+                 bool upgrade = false);
   ~ResponseParser();
 
   std::size_t put(std::string_view bytes);

@@ -131,12 +131,12 @@ class RequestReader {
   [[nodiscard]] net::awaitable<Result<LocalQuestion>> read(const Ask& ask,
                                                            std::shared_ptr<Engine> engine,
                                                            std::int64_t now_us) {
-    if (ask.body.size() <= kShortBytes) {
-      co_return read_local_request(ask.api, ask.body, *engine, now_us, make_seed());
+    if (ask.text.size() <= kShortBytes) {
+      co_return read_local_request(ask.api, ask.text, *engine, now_us, make_seed());
     }
     // The thread's own: the exchange may end before it.
     const auto reading = std::make_shared<Reading>();
-    reading->body = ask.body;
+    reading->body = ask.text;
     net::post(threads_, [reading, mailbox = mailbox_, engine, api = ask.api, now_us] {
       try {
         reading->result.emplace(

@@ -36,6 +36,25 @@ MetricFamily one(std::string name, std::string help, MetricType type, double val
   return out;
 }
 
+MetricFamily observed_family(const Observations& observations) {
+  using Result = Observations::Result;
+  MetricFamily out = family("cache_observed_total",
+                            "Hits that were asked upstream again, by model and by whether the "
+                            "answer was the canonical one",
+                            MetricType::Counter);
+  for (const auto& [model, counts] : observations.by_model()) {
+    for (const auto& [result, count] :
+         {std::pair(Result::same, counts.same), std::pair(Result::different, counts.different),
+          std::pair(Result::incomparable, counts.incomparable)}) {
+      ClientMetric metric;
+      metric.label = {{"model", model}, {"result", std::string(observation_name(result))}};
+      metric.counter.value = static_cast<double>(count);
+      out.metric.push_back(metric);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void Metrics::count_exchange(Api api, EndStatus status, std::string_view cache,
@@ -51,7 +70,8 @@ void Metrics::count_bytes(std::uint64_t request, std::uint64_t response) {
   response_bytes_ += response;
 }
 
-std::string Metrics::text(const audit::Log::Stats& log, std::uint64_t gap) const {
+std::string Metrics::text(const audit::Log::Stats& log, std::uint64_t gap,
+                          const Observations& observations) const {
   const auto counter = [](std::string name, std::string help, std::uint64_t value) {
     return one(std::move(name), std::move(help), MetricType::Counter, static_cast<double>(value));
   };
@@ -85,6 +105,8 @@ std::string Metrics::text(const audit::Log::Stats& log, std::uint64_t gap) const
   histogram.histogram.sample_sum = static_cast<double>(duration_sum_us_) / 1e6;
   durations.metric.push_back(histogram);
   all.push_back(std::move(durations));
+
+  all.push_back(observed_family(observations));
 
   all.push_back(counter("request_bytes_total", "Bodies of requests", request_bytes_));
   all.push_back(counter("response_bytes_total", "Bodies of responses", response_bytes_));

@@ -4,6 +4,7 @@
 
 #include "audit/log.hpp"
 #include "gateway/dialect.hpp"
+#include "gateway/observations.hpp"
 #include "gateway/upstream.hpp"
 
 #include <array>
@@ -26,7 +27,8 @@ class Metrics {
   [[nodiscard]] std::int64_t in_flight() const { return in_flight_; }
 
   /// Prometheus text format 0.0.4.
-  [[nodiscard]] std::string text(const audit::Log::Stats& log, std::uint64_t gap) const;
+  [[nodiscard]] std::string text(const audit::Log::Stats& log, std::uint64_t gap,
+                                 const Observations& observations) const;
 
  private:
   static constexpr std::array<std::int64_t, 12> kBucketsUs = {

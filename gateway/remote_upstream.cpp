@@ -120,7 +120,7 @@ class RemoteUpstream final : public Upstream {
     // A reused connection may have died unseen; then, and only then, a fresh one is tried. A body that is read while it
     // is sent cannot be sent twice.
     ConnectionPtr reused;
-    if (question.rest == nullptr) reused = pool_.take();
+    if (question.rest == nullptr && question.tunnel == nullptr) reused = pool_.take();
     if (reused) {
       bool stale = false;
       Outcome outcome = co_await ask_on(reused, head, question, sink, &stale);
@@ -174,6 +174,7 @@ class RemoteUpstream final : public Upstream {
       out.append("Content-Length: ").append(std::to_string(question.body.size())).append("\r\n");
     }
     if (!has_length && question.rest != nullptr) out.append("Transfer-Encoding: chunked\r\n");
+    if (question.tunnel != nullptr) out.append("Connection: Upgrade\r\nUpgrade: websocket\r\n");
     if (!means_.credential.empty()) append_credential(question.head.fields, out);
     return out.append("\r\n");
   }
@@ -246,7 +247,9 @@ class RemoteUpstream final : public Upstream {
                                                     AnswerSink& sink, error_code write_error,
                                                     bool* stale) {
     const bool head_only = question.head.method == "HEAD";
-    auto parser = std::make_unique<ResponseParser>(head_only, limits_.header_bytes_max, sink);
+    const bool upgrade = question.tunnel != nullptr;
+    auto parser =
+        std::make_unique<ResponseParser>(head_only, limits_.header_bytes_max, sink, upgrade);
     bool any = false;  // one byte of an answer has come
     const std::int64_t asked_us = clock_.steady_us();
     for (;;) {
@@ -267,8 +270,9 @@ class RemoteUpstream final : public Upstream {
       while (!connection->readable().empty() && !parser->done() && !parser->failed()) {
         const std::size_t used = parser->put(connection->readable());
         connection->consume(used);
-        if (parser->done() && parser->status() / 100 == 1) {
-          parser = std::make_unique<ResponseParser>(head_only, limits_.header_bytes_max, sink);
+        if (parser->done() && parser->status() / 100 == 1 && parser->status() != 101) {
+          parser =
+              std::make_unique<ResponseParser>(head_only, limits_.header_bytes_max, sink, upgrade);
           continue;
         }
         if (used == 0) break;
@@ -284,11 +288,13 @@ class RemoteUpstream final : public Upstream {
         co_return ended(EndStatus::gateway_error, 502, "response_too_large",
                         "the answer is longer than response_bytes_max");
       }
-      const bool flushed = co_await sink.flush(parser->done());
+      const bool upgraded = parser->done() && parser->status() == 101;
+      const bool flushed = co_await sink.flush(parser->done() && !upgraded);
       if (!flushed) {
         connection->close();
         co_return client_left();
       }
+      if (upgraded) co_return co_await question.tunnel->run(std::move(connection));
       if (parser->done()) {
         if (parser->keep_alive() && !write_error && connection->readable().empty()) {
           pool_.give_back(std::move(connection));

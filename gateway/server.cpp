@@ -80,8 +80,8 @@ class Server::Impl {
         ledger_(std::make_shared<Ledger>(recorder, mailbox_, ids_, clock,
                                          config_.limits.rejections_per_s, out_)),
         keys_(clock),
-        services_{config_,  clock,    recorder, mailbox_, ids_, router_,
-                  flights_, *ledger_, metrics_, keys_,    {}},
+        services_{config_,  clock,    deadlines_, recorder, mailbox_,      ids_, router_,
+                  flights_, *ledger_, metrics_,   keys_,    observations_, {}},
         work_(io_.get_executor()),
         acceptor_(io_),
         admin_acceptor_(io_),
@@ -360,6 +360,7 @@ class Server::Impl {
   std::shared_ptr<Ledger> ledger_;  // shared with the log's callbacks
   Metrics metrics_;
   KeyRing keys_;
+  Observations observations_;
   Services services_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   tcp::acceptor acceptor_, admin_acceptor_;

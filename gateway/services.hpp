@@ -8,6 +8,7 @@
 #include "gateway/gateway_keys.hpp"
 #include "gateway/ledger.hpp"
 #include "gateway/metrics.hpp"
+#include "gateway/observations.hpp"
 #include "gateway/recorder.hpp"
 #include "gateway/router.hpp"
 #include "schema/uuid.hpp"
@@ -20,6 +21,7 @@ namespace verbatim::gateway {
 struct Services {
   const GatewayConfig& config;
   const Clock& clock;
+  Deadlines& deadlines;
   Recorder& recorder;
   std::shared_ptr<Mailbox> mailbox;
   UuidGenerator& ids;
@@ -28,6 +30,7 @@ struct Services {
   Ledger& ledger;
   Metrics& metrics;
   KeyRing& keys;
+  Observations& observations;
   std::optional<std::uint64_t> environment;  ///< index of the `environment` leaf in force
   bool draining = false;
 };

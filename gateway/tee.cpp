@@ -10,6 +10,7 @@ namespace verbatim::gateway {
 namespace {
 
 constexpr std::string_view kFinalChunk = "0\r\n\r\n";
+constexpr int kSwitchingProtocols = 101;
 
 bool starts_with_word(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && same_word(text.substr(0, prefix.size()), prefix);
@@ -26,6 +27,10 @@ void Tee::on_head(ResponseHead head, std::optional<std::uint64_t> length, bool t
   head_given_ = true;
   facts_.read_head(head_);
   strip_hop_by_hop(head_.fields);
+  if (head_.status == kSwitchingProtocols) {  // of this hop as of the one before
+    head_.fields.add("connection", "Upgrade");
+    head_.fields.add("upgrade", "websocket");
+  }
   head_.fields.remove("x-verbatim-record");  // ours alone: never the upstream's
   head_.fields.remove("x-verbatim-cache");
 
@@ -34,7 +39,8 @@ void Tee::on_head(ResponseHead head, std::optional<std::uint64_t> length, bool t
   stream_ = starts_with_word(head_.fields.get("content-type"), "text/event-stream");
   if (stream_ && !coded_) scanner_.emplace();
 
-  const bool no_body = options_.head_request || head_.status == 204 || head_.status == 304;
+  const bool no_body = options_.head_request || head_.status == 204 || head_.status == 304 ||
+                       head_.status == kSwitchingProtocols;
   if (no_body) {
     framing_ = Framing::none;
   } else if (length && !to_eof) {
@@ -60,7 +66,9 @@ void Tee::write_head(std::optional<std::uint64_t> length) {
   }
   fields.add("x-verbatim-record", options_.record_id);
   fields.add("x-verbatim-cache", cache_status_);
-  if (!keep_alive()) {
+  if (head_.status == kSwitchingProtocols) {
+    // The connection is not HTTP's any more.
+  } else if (!keep_alive()) {
     fields.add("connection", "close");
   } else if (options_.client_version < 11) {
     fields.add("connection", "keep-alive");
@@ -84,6 +92,7 @@ void Tee::on_body(std::string_view bytes) {
 }
 
 net::awaitable<bool> Tee::flush(bool last) {
+  if (comments_) co_await comments_->pause();
   if (scanner_) {
     const std::int64_t now_us = clock_.steady_us() - options_.arrived_us;
     for (const EventSpan& span : scanner_->take_events()) {
@@ -109,11 +118,23 @@ net::awaitable<bool> Tee::flush(bool last) {
       if (sample_ || body_.size() > options_.sample_above) forget_what_was_sent();
     }
   }
+  if (!last) watch_for_silence();
   // Off the way of the bytes: they have gone.
   for (const EventSpan& span : std::exchange(unread_events_, {})) {
     facts_.read_event(std::string_view(body_).substr(span.begin, span.end - span.begin));
   }
   co_return there;
+}
+
+/// A comment may stand wherever a line may begin.
+void Tee::watch_for_silence() {
+  if (options_.comment_after.count() == 0 || !scanner_ || !begun_ || sample_) return;
+  if (framing_ != Framing::chunked && framing_ != Framing::to_close) return;
+  if (sent_ > 0 && body_[sent_ - 1] != '\n') return;
+  if (!comments_) {
+    comments_.emplace(client_, *options_.deadlines, options_.comment_after, options_.write_within);
+  }
+  comments_->watch(framing_ == Framing::chunked);
 }
 
 void Tee::forget_what_was_sent() {
@@ -180,11 +201,11 @@ bool Tee::cut_short() const {
          !facts_.finished() && !facts_.error_event();
 }
 
-std::string Tee::events_json() const {
+std::string Tee::events_json(const std::function<std::size_t(std::size_t)>& place) const {
   std::string out = "[";
   for (const auto& [offset, time_us] : event_times_) {
     if (out.size() > 1) out.push_back(',');
-    out.append("[").append(std::to_string(offset)).append(",");
+    out.append("[").append(std::to_string(place ? place(offset) : offset)).append(",");
     out.append(std::to_string(time_us)).append("]");
   }
   return out.append("]");
@@ -205,6 +226,7 @@ std::string Tee::take_body(bool all) {
 }
 
 net::awaitable<bool> Tee::finish() {
+  if (comments_) co_await comments_->pause();
   const bool written = co_await send(tail_, true);
   co_return written;
 }

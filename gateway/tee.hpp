@@ -10,6 +10,7 @@
 #include "gateway/config.hpp"
 #include "gateway/response_facts.hpp"
 #include "gateway/sse.hpp"
+#include "gateway/stream_comments.hpp"
 #include "gateway/upstream.hpp"
 
 #include <cstdint>
@@ -40,6 +41,8 @@ class Tee final : public AnswerSink {
     std::uint64_t sample_above = UINT64_MAX;
     std::size_t sample_bytes_max = 0;
     std::chrono::milliseconds write_within{0};
+    Deadlines* deadlines = nullptr;              ///< needed where comment_after is not 0
+    std::chrono::milliseconds comment_after{0};  ///< StreamComments; 0: none
   };
   Tee(ClientConnection& client, const Clock& clock, Options options);
 
@@ -73,8 +76,12 @@ class Tee final : public AnswerSink {
   [[nodiscard]] const std::string& body() const { return body_; }
   [[nodiscard]] const Fields& fields() const { return head_.fields; }
   [[nodiscard]] std::optional<std::int64_t> first_byte_us() const { return first_byte_us_; }
+  /// Comments of the gateway's own that the client was sent.
+  [[nodiscard]] std::size_t comments() const { return comments_ ? comments_->sent() : 0; }
   /// JSON array of [offset, microseconds] of the events: content `response.events`.
-  [[nodiscard]] std::string events_json() const;
+  /// `place`: where an offset into the body is in the body that is recorded.
+  [[nodiscard]] std::string events_json(
+      const std::function<std::size_t(std::size_t)>& place = nullptr) const;
   /// The body for the record, of a sampled one its beginning; afterwards only sample() and finish() may be called. `all`:
   /// also what finish() will send.
   [[nodiscard]] std::string take_body(bool all);
@@ -95,6 +102,7 @@ class Tee final : public AnswerSink {
 
   void write_head(std::optional<std::uint64_t> length);
   void forget_what_was_sent();
+  void watch_for_silence();
   [[nodiscard]] net::awaitable<bool> send(std::string_view bytes, bool end);
 
   ClientConnection& client_;
@@ -119,6 +127,7 @@ class Tee final : public AnswerSink {
   std::vector<std::pair<std::size_t, std::int64_t>> event_times_;
   ResponseFacts facts_;
   std::optional<std::int64_t> first_byte_us_;
+  std::optional<StreamComments> comments_;
   bool overflowed_ = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,6 +60,16 @@ class Cancellation {
 };
 
 struct Outcome;
+class UpstreamConnection;
+
+/// Who takes over both connections once the upstream has agreed to an Upgrade.
+class Tunnel {
+ public:
+  virtual ~Tunnel() = default;
+  /// The 101 is in the sink. Passes bytes on until either side ends.
+  [[nodiscard]] virtual net::awaitable<Outcome> run(
+      std::shared_ptr<UpstreamConnection> upstream) = 0;
+};
 
 /// The rest of a request's body that is too long to wait for.
 class BodySource {
@@ -75,13 +86,15 @@ class BodySource {
 /// A question. All borrowed, for as long as the exchange.
 struct Ask {
   const RequestHead& head;
-  const std::string& body;
+  const std::string& body;  ///< as it came
+  std::string_view text;    ///< the same without its content coding, where that could be undone
   const RequestFacts& facts;
   Api api;
   std::string_view record_id;
   Cancellation& cancellation;
   bool keyed = false;          ///< the credential is a key of the gateway, and for nobody else
   BodySource* rest = nullptr;  ///< then `body` is empty, and this is all of it
+  Tunnel* tunnel = nullptr;    ///< the client asks for a WebSocket
 };
 
 /// How asking ended. If no head was given to the sink, the gateway answers with `http_status`

@@ -5,7 +5,6 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
-#include <boost/asio/write.hpp>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -89,8 +88,8 @@ net::awaitable<UpstreamConnection::Failure> UpstreamConnection::reach(const Host
 net::awaitable<UpstreamConnection::Failure> UpstreamConnection::ask_proxy(const HttpProxy& proxy,
                                                                           const HostPort& target) {
   const std::string request = connect_request(proxy, target);
-  const auto [write_error, written] =
-      co_await net::async_write(socket_, net::buffer(request), kTuple);
+  const net::const_buffer piece = net::buffer(request);
+  const error_code write_error = co_await write_all(socket_, tls_, {&piece, 1});
   if (write_error) co_return failed("proxy", write_error);
   std::string head;
   std::array<char, 1> byte;  // one by one: what follows the blank line is the server's
@@ -132,14 +131,7 @@ net::awaitable<UpstreamConnection::Failure> UpstreamConnection::shake_hands(
 net::awaitable<error_code> UpstreamConnection::write(std::array<net::const_buffer, 2> pieces,
                                                      std::chrono::milliseconds within) {
   deadline_.arm(within);
-  error_code result;
-  if (tls_) {
-    const auto [error, bytes] = co_await net::async_write(*tls_, pieces, kTuple);
-    result = error;
-  } else {
-    const auto [error, bytes] = co_await net::async_write(socket_, pieces, kTuple);
-    result = error;
-  }
+  const error_code result = co_await write_all(socket_, tls_, pieces);
   deadline_.disarm();
   co_return result;
 }

@@ -1,14 +1,13 @@
 #pragma once
 // One connection to a remote server, plain or TLS, and the pool that keeps idle ones.
 
+#include "gateway/byte_stream.hpp"
 #include "gateway/config.hpp"
 #include "gateway/deadline.hpp"
 #include "gateway/http_proxy.hpp"
 #include "gateway/net.hpp"
 
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
 
 #include <array>
 #include <memory>
@@ -62,7 +61,7 @@ class UpstreamConnection {
   [[nodiscard]] Failure failed(std::string kind, const error_code& error) const;
 
   tcp::socket socket_;
-  std::optional<net::ssl::stream<tcp::socket&>> tls_;
+  std::optional<TlsStream> tls_;
   tcp::resolver resolver_;
   Deadlines::Entry deadline_;
   std::string buffer_;  // [begin_, end_) is readable, the rest free

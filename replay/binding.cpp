@@ -1,5 +1,6 @@
 #include "replay/binding.hpp"
 
+#include "gateway/content_coding.hpp"
 #include "gateway/local_request.hpp"
 #include "replay/answer_body.hpp"
 
@@ -11,7 +12,9 @@ namespace {
 
 using gateway::Api;
 
-constexpr std::int64_t kClockSlackUs = 5'000'000;        // the wall clock may be set back a little
+constexpr std::int64_t kClockSlackUs = 5'000'000;  // the wall clock may be set back a little
+/// The gateway read it within a bound of its own.
+constexpr std::size_t kDecodedBytesMax = std::size_t{1} << 30;
 constexpr std::int64_t kAnswerWithinUs = 3'600'000'000;  // a request may wait for the engine
 
 bool same_sampling(const local_engine::SamplingParams& a, const local_engine::SamplingParams& b) {
@@ -116,7 +119,11 @@ Result<Binding> check_binding(audit::LogReader& reader, const RecordedLeaves& as
   if (tokens.now_us < *asked_us - kClockSlackUs || tokens.now_us > *asked_us + kAnswerWithinUs) {
     return differs("prompt", "the time that the template saw is not the request's");
   }
-  const auto question = gateway::read_local_request(*api, request->bytes, engine, tokens.now_us,
+  // The body is recorded as it came.
+  const auto body = gateway::decode_content(text_at(asked.request.json, {"coding", "name"}),
+                                            request->bytes, kDecodedBytesMax);
+  if (!body) return differs("prompt", "the recorded request cannot be unpacked");
+  const auto question = gateway::read_local_request(*api, *body, engine, tokens.now_us,
                                                     choices.front().request.sampling.seed);
   if (!question) {
     return differs("prompt",

@@ -140,8 +140,11 @@ Result<ForeignAnswer> score_foreign(audit::LogReader& reader, const RecordedLeav
   if (!response) return response.error();
 
   // 1. The question, as the API means it: what it leaves out has the API's default.
+  const auto asked = gateway::decode_content(text_at(record.request.json, {"coding", "name"}),
+                                             request->bytes, kDecodedBytesMax);
+  if (!asked) return cannot("malformed_record", "the recorded request cannot be unpacked");
   const auto question =
-      gateway::read_local_request(*api, request->bytes, engine, asked_us, /*fresh_seed=*/0);
+      gateway::read_local_request(*api, *asked, engine, asked_us, /*fresh_seed=*/0);
   if (!question) return cannot("parameters", question.error().message());
   for (const GenerationRequest& choice : question->choices) {
     if (choice.sampling.temperature != 0) {

@@ -51,6 +51,35 @@ const char* reason_without_engine(const Error& error) {
   }
 }
 
+/// What one leaf lacks of what a replay needs; "" if nothing.
+std::string lack_of(const Json& leaf) {
+  const auto capture = leaf.find("capture");
+  if (capture == leaf.end() || !capture->is_object()) return "";
+  if (const std::string level = text_at(*capture, {"level"}); !level.empty()) {
+    return "its capture level is '" + level + "' (rule '" + text_at(*capture, {"rule"}) + "')";
+  }
+  for (const char* part : {"redacted", "left_out"}) {
+    for (const char* field : {"request.body", "response.body", "response.tokens"}) {
+      if (capture->contains(part) && (*capture)[part].contains(field)) {
+        return std::string("redaction rules changed what is recorded of it (") + field + ")";
+      }
+    }
+  }
+  return "";
+}
+
+/// What keeps an exchange from being computed again though it was recorded as its rules said: its level, or what was
+/// taken out of it. "" if nothing does.
+std::string what_was_not_captured(std::initializer_list<const RecordedLeaves*> records) {
+  for (const RecordedLeaves* record : records) {
+    for (const Json* leaf : {&record->request.json, &record->response->json}) {
+      const std::string lack = lack_of(*leaf);
+      if (!lack.empty()) return lack;
+    }
+  }
+  return "";
+}
+
 /// The digest that the response leaf commits to for each choice; "" where there is none.
 std::vector<std::string> recorded_digests(const Json& response, std::size_t choices) {
   std::vector<std::string> digests(choices);
@@ -161,6 +190,9 @@ Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const Re
   } else if (status != "complete") {
     return cannot(verdict, "status", "the exchange ended as " + status);
   }
+
+  const std::string lack = what_was_not_captured({&*leaves, &source});
+  if (!lack.empty()) return cannot(verdict, "not_captured", lack);
 
   // 3. What a remote endpoint answered is measured if the operator vouches for its weights.
   const Json& response = source.response->json;

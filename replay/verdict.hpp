@@ -57,7 +57,7 @@ struct Verdict {
   std::string model;
   VerdictKind kind = VerdictKind::not_replayable;
 
-  /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `remote`, `no_output`,
+  /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `not_captured`, `remote`, `no_output`,
   /// `no_tokens`, `weights_missing`, `weights_differ`, `weights_unreadable`, `unsupported`, `profile_differs`,
   /// `malformed_record`, `range`, and for a foreign engine's answers `parameters`, `unseeded`, `tokenization`
   /// (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length` (DIVERGED); `rounding` (WITHIN_MARGIN).

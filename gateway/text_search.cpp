@@ -1,0 +1,55 @@
+#include "gateway/body_redaction.hpp"
+
+#include <algorithm>
+
+namespace verbatim::gateway {
+
+TextSearch::TextSearch(const RedactionRules& rules, const std::vector<TakenText>& taken)
+    : taken_(taken) {
+  for (const auto& rule : rules) {
+    for (std::size_t i = 0; i < kinds_.size(); ++i) {
+      if (!rule->patterns[i] || kinds_[i]) continue;
+      kinds_.set(i);
+      rule_of_.emplace(static_cast<SecretKind>(i), &rule->name);
+    }
+  }
+}
+
+std::vector<TextSearch::Hit> TextSearch::find(std::string_view text) const {
+  std::vector<Hit> all;
+  if (kinds_.any()) {
+    for (const SecretSpan& span : find_secrets(text, kinds_)) {
+      all.push_back({span.begin, span.end, rule_of_.at(span.kind)});
+    }
+  }
+  for (const TakenText& each : taken_) {
+    for (std::size_t at = text.find(each.text); at != std::string_view::npos;
+         at = text.find(each.text, at + each.text.size())) {
+      all.push_back({at, at + each.text.size(), &each.rule});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Hit& a, const Hit& b) { return a.begin < b.begin; });
+  std::vector<Hit> out;
+  for (const Hit& hit : all) {
+    if (!out.empty() && hit.begin < out.back().end) {
+      out.back().end = std::max(out.back().end, hit.end);
+    } else {
+      out.push_back(hit);
+    }
+  }
+  return out;
+}
+
+std::string TextSearch::redact(std::string_view text, RedactionCounts& counts) const {
+  std::string out;
+  std::size_t done = 0;
+  for (const Hit& hit : find(text)) {
+    out.append(text.substr(done, hit.begin - done)).append(kTakenOut);
+    done = hit.end;
+    ++counts[*hit.rule];
+  }
+  return out.append(text.substr(done));
+}
+
+}  // namespace verbatim::gateway

@@ -35,7 +35,8 @@ Error hostile(const std::string& what, const fs::path& path) {
 }
 
 Error cannot_write(const fs::path& path) {
-  return Error{Errc::storage_failed, "cannot write the file: " + errno_text(), path.string(), ""};
+  return Error{Errc::storage_failed, "cannot write the file: " + errno_text(), path.string(),
+               "is there room, and may this user write there?"};
 }
 
 /// Unpacks one entry's data. `room`: bytes that may still come out, counted down.
@@ -93,7 +94,16 @@ Result<void> unpack_all(archive* reader, const fs::path& zip, const fs::path& fo
 
 class FolderSink final : public BundleSink {
  public:
-  explicit FolderSink(fs::path out) : out_(std::move(out)) {}
+  /// `made`: the folder is ours too; else it was there, and empty.
+  FolderSink(fs::path out, bool made) : out_(std::move(out)), made_(made) {}
+  ~FolderSink() override {
+    if (done_) return;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(out_, ignored)) {
+      fs::remove_all(entry.path(), ignored);
+    }
+    if (made_) fs::remove(out_, ignored);
+  }
 
   Result<void> add(const std::string& name, std::string_view bytes) override {
     VERBATIM_CHECK(is_bundle_path(name));
@@ -106,10 +116,15 @@ class FolderSink final : public BundleSink {
     if (!file) return cannot_write(to);
     return {};
   }
-  Result<void> finish() override { return {}; }
+  Result<void> finish() override {
+    done_ = true;
+    return {};
+  }
 
  private:
   fs::path out_;
+  bool made_;
+  bool done_ = false;
 };
 
 class ZipSink final : public BundleSink {
@@ -154,7 +169,7 @@ class ZipSink final : public BundleSink {
     const char* const text = archive_error_string(zip_.get());
     return Error{Errc::storage_failed,
                  std::string("cannot write the archive: ") + (text != nullptr ? text : ""),
-                 temporary_.string(), ""};
+                 temporary_.string(), "is there room, and may this user write there?"};
   }
   fs::path out_, temporary_;
   std::unique_ptr<archive, FreeWriter> zip_;
@@ -215,7 +230,7 @@ Result<std::unique_ptr<BundleSink>> BundleSink::open(const fs::path& out) {
     return Error{Errc::storage_failed, "cannot make the folder: " + error.message(), out.string(),
                  ""};
   }
-  return std::unique_ptr<BundleSink>(std::make_unique<FolderSink>(out));
+  return std::unique_ptr<BundleSink>(std::make_unique<FolderSink>(out, !empty_folder));
 }
 
 }  // namespace verbatim::audit

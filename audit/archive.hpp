@@ -47,7 +47,7 @@ class BundleSink {
  public:
   virtual ~BundleSink() = default;
   virtual Result<void> add(const std::string& name, std::string_view bytes) = 0;
-  /// What was added is complete. Without it a zip file does not appear.
+  /// What was added is complete. Without it nothing of it stays.
   virtual Result<void> finish() = 0;
 
   /// `invalid_input` if there is something at `out` already (an empty folder may be); `storage_failed`.

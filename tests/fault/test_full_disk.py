@@ -115,6 +115,21 @@ class FullDisk(support.ProgramTest):
                                     "openai=http://127.0.0.1:9", timeout=30)
         self.assert_one_line_error(finished, 3)
 
+    def test_an_export_that_has_no_room_leaves_nothing_behind(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounting a small file system needs root")
+        disk = self.folder / "disk"
+        disk.mkdir()
+        with self.gateway("--model", f"demo={support.DEMO_MODEL}") as gateway:
+            self.assertEqual(gateway.post("/v1/chat/completions", support.chat("Hello!")).status, 200)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True).returncode:
+            self.skipTest("cannot mount a tmpfs")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        (disk / "empty").mkdir()
+        for out in ("new", "empty", "new.zip"):
+            self.assert_one_line_error(support.verbatim("export", "--data", self.data, "--out", disk / out, timeout=30), 3, "room")
+            self.assertEqual([path.name for path in disk.rglob("*")], ["empty"], out)
+
 
 if __name__ == "__main__":
     support.main()

@@ -1,5 +1,6 @@
 #include "audit/backup.hpp"
 
+#include "audit/cosigned.hpp"
 #include "audit/database.hpp"
 #include "audit/queries.hpp"
 #include "audit/verify.hpp"
@@ -116,6 +117,7 @@ class Backup {
         return copied;
       }
       if (auto head = read_head(); !head) return head;
+      if (auto cosigned = copy_cosigned(); !cosigned) return cosigned;
       if (!options_.keys) return {};
       // A key is durable before the log names it: keys that are copied later lack none, unless one was destroyed.
       if (auto copied = copy_database(data_dir_ / "keys.db", folder_ / "keys.db"); !copied) {
@@ -145,6 +147,15 @@ class Backup {
     note_ = (*newest)->note;
     std::error_code ignored;
     report_ = {(*newest)->size, (*newest)->root, fs::file_size(folder_ / "log.db", ignored)};
+    return {};
+  }
+
+  /// Those of the copy and of trees before it.
+  Result<void> copy_cosigned() {
+    for (const auto& [size, note] : cosigned_checkpoints(data_dir_)) {
+      if (size > report_.size) break;
+      if (auto kept = keep_cosigned(folder_, size, note); !kept) return kept;
+    }
     return {};
   }
 

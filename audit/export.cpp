@@ -24,7 +24,7 @@ class EvidenceWriter {
 
   Result<ExportSummary> write() {
     // The checkpoint first: whatever is appended from here on is not in this bundle.
-    auto note = reader_.checkpoint();
+    auto note = options_.note.empty() ? reader_.checkpoint() : Result<std::string>(options_.note);
     if (!note) return note.error();
     const auto keys = reader_.keys();
     if (!keys) return keys.error();

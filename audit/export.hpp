@@ -25,6 +25,9 @@ struct ExportOptions {
   std::vector<Uuid> ids;
   ContentChoice contents = ContentChoice::all;
   std::vector<std::string> fields;  ///< for `selected`: "request.body", ...
+  /// A checkpoint of this log, which the bundle is to end with; "" is the newest. An older one must be signed by a key
+  /// that signs still.
+  std::string note;
   /// More files to put in and sign for, as (name, bytes): verify.py, a report.
   std::vector<std::pair<std::string, std::string>> extra_files;
 };

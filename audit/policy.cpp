@@ -80,9 +80,6 @@ Result<Policy> Policy::parse(std::string_view text) {
 }
 
 Result<void> Policy::parse_line(const std::vector<std::string_view>& words) {
-  const auto known = [&](const std::string& name) {
-    return witnesses_.contains(name) || groups_.contains(name);
-  };
   if (words[0] == "log" && (words.size() == 2 || words.size() == 3)) {
     auto key = parse_vkey(words[1]);
     if (!key) return key.error();
@@ -94,18 +91,18 @@ Result<void> Policy::parse_line(const std::vector<std::string_view>& words) {
     auto key = parse_vkey(words[2]);
     if (!key) return key.error();
     if (key->type != kNoteCosignature) return malformed("a witness's key is no cosignature key");
-    if (name == "none" || known(name)) return malformed("the name is taken: " + name);
-    for (const auto& [other, other_key] : witnesses_) {
-      if (other_key.key == key->key) return malformed("two witnesses with one key: " + name);
+    if (name == "none" || is_named(name)) return malformed("the name is taken: " + name);
+    for (const Witness& other : witnesses_) {
+      if (other.key.key == key->key) return malformed("two witnesses with one key: " + name);
     }
-    witnesses_.emplace(name, std::move(*key));
+    witnesses_.push_back({name, std::move(*key), std::string(words.size() == 4 ? words[3] : "")});
     return {};
   }
   if (words[0] == "group" && words.size() >= 4) return parse_group(words);
   if (words[0] == "quorum" && words.size() == 2) {
     if (quorum_) return malformed("the policy has two quorum lines");
     quorum_ = std::string(words[1]);
-    if (*quorum_ != "none" && !known(*quorum_)) return malformed("unknown name: " + *quorum_);
+    if (*quorum_ != "none" && !is_named(*quorum_)) return malformed("unknown name: " + *quorum_);
     return {};
   }
   return malformed("not a line of a policy: " + std::string(words[0].substr(0, 64)));
@@ -113,15 +110,13 @@ Result<void> Policy::parse_line(const std::vector<std::string_view>& words) {
 
 Result<void> Policy::parse_group(const std::vector<std::string_view>& words) {
   const std::string name(words[1]);
-  if (name == "none" || witnesses_.contains(name) || groups_.contains(name)) {
+  if (name == "none" || is_named(name)) {
     return malformed("the name is taken: " + name);
   }
   Group group;
   for (const std::string_view word : std::span(words).subspan(3)) {
     const std::string member(word);
-    if (!witnesses_.contains(member) && !groups_.contains(member)) {
-      return malformed("unknown name: " + member);
-    }
+    if (!is_named(member)) return malformed("unknown name: " + member);
     for (const auto& [other, used] : groups_) {
       if (std::find(used.members.begin(), used.members.end(), member) != used.members.end()) {
         return malformed("a member of two groups: " + member);
@@ -149,6 +144,12 @@ Result<void> Policy::parse_group(const std::vector<std::string_view>& words) {
   return {};
 }
 
+bool Policy::is_named(const std::string& name) const {
+  return groups_.contains(name) ||
+         std::any_of(witnesses_.begin(), witnesses_.end(),
+                     [&](const Witness& witness) { return witness.name == name; });
+}
+
 bool Policy::satisfied(const std::string& name, const std::set<std::string>& signers) const {
   const auto group = groups_.find(name);
   if (group == groups_.end()) return signers.contains(name);
@@ -163,9 +164,9 @@ bool Policy::satisfied(const std::string& name, const std::set<std::string>& sig
 bool Policy::met_by(const Note& note) const {
   if (*quorum_ == "none") return true;
   std::set<std::string> signers;
-  for (const auto& [name, key] : witnesses_) {
+  for (const Witness& witness : witnesses_) {
     for (const NoteSignature& signature : note.signatures) {
-      if (verify_cosignature(signature, note.text, key)) signers.insert(name);
+      if (verify_cosignature(signature, note.text, witness.key)) signers.insert(witness.name);
     }
   }
   return satisfied(*quorum_, signers);

@@ -34,6 +34,13 @@ class Policy {
   [[nodiscard]] static Result<Policy> parse(std::string_view text);
 
   [[nodiscard]] const std::vector<VerifierKey>& logs() const { return logs_; }
+  struct Witness {
+    std::string name;
+    VerifierKey key;
+    std::string url;  ///< to which add-checkpoint is posted; "" if none is given
+  };
+  /// In the order in which the policy names them.
+  [[nodiscard]] const std::vector<Witness>& witnesses() const { return witnesses_; }
   /// True if enough witnesses cosigned the note. It says nothing of the log's own signature.
   [[nodiscard]] bool met_by(const Note& note) const;
 
@@ -44,10 +51,11 @@ class Policy {
   };
   Result<void> parse_line(const std::vector<std::string_view>& words);
   Result<void> parse_group(const std::vector<std::string_view>& words);
+  [[nodiscard]] bool is_named(const std::string& name) const;
   [[nodiscard]] bool satisfied(const std::string& name, const std::set<std::string>& signers) const;
 
   std::vector<VerifierKey> logs_;
-  std::map<std::string, VerifierKey> witnesses_;
+  std::vector<Witness> witnesses_;
   std::map<std::string, Group> groups_;
   std::optional<std::string> quorum_;
 };

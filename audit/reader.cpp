@@ -1,5 +1,6 @@
 #include "audit/reader.hpp"
 
+#include "audit/cosigned.hpp"
 #include "audit/keys.hpp"
 #include "audit/proof.hpp"
 #include "audit/read_connection.hpp"
@@ -70,7 +71,7 @@ Result<Checkpoint> LogReader::Impl::newest(Queries& queries, std::string& note) 
   const auto stored = queries.newest_checkpoint();
   if (!stored) return stored.error();
   if (!*stored) return no_leaf("the log has no checkpoint", folder);
-  note = (*stored)->note;
+  note = with_cosignatures(folder, (*stored)->note);
   // Read each time: the key may have changed since.
   const auto chain = load_keys(queries);
   if (!chain) return chain.error();

@@ -1,5 +1,6 @@
 #include "audit/verify_log.hpp"
 
+#include "audit/cosigned.hpp"
 #include "audit/database.hpp"
 #include "audit/findings.hpp"
 #include "audit/json_member.hpp"
@@ -47,6 +48,7 @@ class LogVerifier {
   Result<void> choose_key();
   void check_keys_database();
   Result<void> check_mark();
+  void check_cosigned();
   Result<void> check_chunks();
   Result<void> check_chunk(Queries& queries, Progress& p, std::uint64_t from, std::uint64_t to);
   void check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row);
@@ -64,6 +66,7 @@ class LogVerifier {
   std::filesystem::path folder_;
   const VerifyOptions& options_;
   HighWater mark_;
+  std::map<std::uint64_t, std::string> cosigned_;
   std::unique_ptr<ReadConnection> connection_;
   std::unique_ptr<Keys> keys_;
   std::string contents_unchecked_;
@@ -82,6 +85,7 @@ Result<VerifyReport> LogVerifier::run() {
   auto mark = read_high_water(folder_);
   if (!mark) return mark.error();
   mark_ = std::move(*mark);
+  cosigned_ = cosigned_checkpoints(folder_);
   auto connection = ReadConnection::open(folder_ / "log.db");
   if (!connection) {
     const Error error = connection.error();
@@ -111,6 +115,7 @@ Result<VerifyReport> LogVerifier::run() {
   if (auto done = choose_key(); !done) return done.error();
   check_keys_database();
   if (auto done = check_mark(); !done) return done.error();
+  check_cosigned();
 
   // 3. Every leaf, node, checkpoint and content.
   if (auto done = check_chunks(); !done) {
@@ -135,7 +140,8 @@ Result<VerifyReport> LogVerifier::run() {
   progress_.nodes.finish(newest_ ? std::optional(newest_->root) : std::nullopt, progress_.findings);
   progress_.heads.conclude(matches, progress_.findings);
   if (!options_.policy.empty() && chain_ && newest_) {
-    auto policy = check_policy(options_.policy, newest_->note, *chain_, progress_.findings);
+    auto policy = check_policy(options_.policy, with_cosignatures(folder_, newest_->note), *chain_,
+                               progress_.findings);
     if (!policy) return policy.error();
   }
   return report(true);
@@ -273,6 +279,23 @@ Result<void> LogVerifier::check_mark() {
   }
   progress_.heads.expect({"high_water_fork", "the high-water mark", *mark});
   return {};
+}
+
+/// What witnesses cosigned was kept outside of the log: a log that was rolled back lacks what they saw.
+void LogVerifier::check_cosigned() {
+  if (!chain_) return;
+  for (const auto& [size, note] : cosigned_) {
+    const auto head = open_checkpoint(note, *chain_);
+    // By a key that this log does not announce, or not yet: it says nothing of these leaves.
+    if (!head || head->size != size || head->origin != chain_->origin()) continue;
+    if (size > rows_) {
+      progress_.findings.add(Verdict::truncated, "cosigned_ahead",
+                             "witnesses cosigned a tree of " + std::to_string(size) +
+                                 " leaves, the log has " + std::to_string(rows_));
+    } else {
+      progress_.heads.expect({"cosigned_fork", "a cosigned checkpoint", *head});
+    }
+  }
 }
 
 Result<void> LogVerifier::check_chunks() {

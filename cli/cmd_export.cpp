@@ -18,6 +18,7 @@ struct ExportFlags {
   std::string out, since, until, model, status, contents = "all", format;
   std::uint64_t limit = 0;
   std::vector<std::string> ids, fields;
+  bool cosigned = false;
 };
 
 Result<audit::ExportOptions> options_of(const ExportFlags& flags) {
@@ -82,12 +83,17 @@ int run_export(const Context& context, const ExportFlags& flags) {
   if (!flags.format.empty()) {
     return not_in_this_version("export --format " + flags.format);
   }
-  const auto options = options_of(flags);
+  auto options = options_of(flags);
   if (!options) return fail(options.error());
   std::error_code ignored;
   if (std::filesystem::exists(flags.out, ignored)) {
     return fail(Error{Errc::invalid_input, "something is there already", flags.out,
                       "name a new folder or .zip"});
+  }
+  if (flags.cosigned) {
+    const auto note = newest_cosigned(context, 1);
+    if (!note) return fail(note.error());
+    options->note = *note;
   }
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
@@ -131,6 +137,8 @@ void add_export(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_option("--disclose", flags->fields,
                       "fields to disclose: request.body, response.body, ...");
+  command->add_flag("--cosigned", flags->cosigned,
+                    "end with the newest checkpoint that witnesses cosigned");
   command->add_option("--format", flags->format,
                       "reports for a law or standard (not in this version)");
   add_common(*command, context,

@@ -201,14 +201,16 @@ int run_checkpoint(const Context& context) {
   return kDone;
 }
 
-int run_receipt(const Context& context, const std::string& id) {
+int run_receipt(const Context& context, const std::string& id, bool cosigned) {
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
   const auto leaves = leaves_named(**reader, id);
   if (!leaves) return fail(leaves.error());
   // The newest leaf of a record is its response: the one whose inclusion says how the exchange ended.
   const audit::StoredLeaf& leaf = leaves->back();
-  const auto receipt = (*reader)->receipt(leaf.index);
+  const auto note = cosigned ? newest_cosigned(context, leaf.index + 1) : Result<std::string>("");
+  if (!note) return fail(note.error());
+  const auto receipt = (*reader)->receipt(leaf.index, *note);
   if (!receipt) return fail(receipt.error());
   if (context.json) {
     print_json({{"receipt", *receipt},
@@ -263,8 +265,12 @@ void add_log(CLI::App& app, Context& context) {
   add_common(*receipt, context,
              "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof\n"
              "  verbatim verify --receipt r.tlog-proof --key \"$(cat log.vkey)\"");
-  receipt->callback(
-      [&context, receipt_id] { context.exit_code = run_receipt(context, *receipt_id); });
+  auto cosigned = std::make_shared<bool>(false);
+  receipt->add_flag("--cosigned", *cosigned,
+                    "under the newest checkpoint that witnesses cosigned, not the newest");
+  receipt->callback([&context, receipt_id, cosigned] {
+    context.exit_code = run_receipt(context, *receipt_id, *cosigned);
+  });
 }
 
 }  // namespace verbatim::cli

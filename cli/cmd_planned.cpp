@@ -12,7 +12,6 @@ struct Planned {
 };
 
 constexpr std::array kPlanned = {
-    Planned{"witness", "cosign checkpoints of other logs, or ask witnesses for cosignatures"},
     Planned{"prune", "drop a prefix of the log by the retention policy"},
 };
 

@@ -22,19 +22,6 @@ Result<std::string> text_of(const std::string& path) {
   return path.empty() ? Result<std::string>(std::string()) : read_input(path);
 }
 
-/// A key is given as itself, or as a file that holds it.
-Result<std::string> key_of(const std::string& key) {
-  std::error_code ignored;
-  if (key.empty() ||
-      (key.find('+') != std::string::npos && !std::filesystem::exists(key, ignored))) {
-    return key;
-  }
-  auto text = read_input(key);
-  if (!text) return text.error();
-  while (!text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
-  return *text;
-}
-
 void print_problems(const std::vector<audit::Problem>& problems) {
   for (const auto& problem : problems) {
     std::cout << "  problem   " << problem.kind << ": " << problem.detail << '\n';
@@ -86,7 +73,7 @@ OrderedJson json_of(const audit::VerifyReport& report) {
 
 Result<audit::VerifyOptions> options_of(const VerifyFlags& flags) {
   audit::VerifyOptions options;
-  const auto key = key_of(flags.key);
+  const auto key = read_key(flags.key);
   if (!key) return key.error();
   options.vkey = *key;
   const auto checkpoint = text_of(flags.checkpoint);

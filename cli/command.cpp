@@ -132,6 +132,18 @@ Result<std::vector<std::int32_t>> parse_ids(const std::string& text) {
   return ids;
 }
 
+Result<std::string> read_key(const std::string& key) {
+  std::error_code ignored;
+  if (key.empty() ||
+      (key.find('+') != std::string::npos && !std::filesystem::exists(key, ignored))) {
+    return key;
+  }
+  auto text = read_input(key);
+  if (!text) return text.error();
+  while (!text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
+  return *text;
+}
+
 Result<std::string> read_input(const std::string& path) {
   constexpr std::uint64_t kInputBytesMax = 64u << 20;
   std::error_code ignored;

@@ -69,6 +69,12 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 /// A whole file, or stdin for "-". At most 64 MiB.
 [[nodiscard]] Result<std::string> read_input(const std::string& path);
 
+/// A public key is given as itself, or as a file that holds it.
+[[nodiscard]] Result<std::string> read_key(const std::string& key);
+
+/// The newest checkpoint of at least `size_min` leaves that witnesses cosigned. `not_found` if there is none.
+[[nodiscard]] Result<std::string> newest_cosigned(const Context& context, std::uint64_t size_min);
+
 /// Where the bundled demo model is: `VERBATIM_DEMO_MODEL`, beside the program, or in the source tree that it
 /// was built from. `not_found` says which places were tried.
 [[nodiscard]] Result<std::filesystem::path> demo_model_path();
@@ -99,6 +105,7 @@ void add_backup(CLI::App& app, Context& context);
 void add_erase(CLI::App& app, Context& context);
 void add_hold(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
+void add_witness(CLI::App& app, Context& context);
 /// Subcommands of the contract that this version does not have: each says so and exits with 2.
 void add_planned(CLI::App& app, Context& context);
 

@@ -1,6 +1,7 @@
 #include "gateway/admin.hpp"
 
 #include "gateway/header_rules.hpp"
+#include "gateway/http_text.hpp"
 
 #include <openssl/crypto.h>
 
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kWithin{10'000};
 constexpr std::uint32_t kHeaderBytesMax = 8192;
-
-struct Page {
-  int status = 404;
-  std::string body = "not found\n";
-  std::string_view type = "text/plain; charset=utf-8";
-};
 
 /// In constant time, so that the token cannot be guessed piece by piece.
 bool has_token(const RequestHead& head, const std::string& token) {
@@ -47,17 +42,6 @@ Page page_for(const RequestHead& head, const Services& services) {
             "text/plain; version=0.0.4; charset=utf-8"};
   }
   return {};
-}
-
-std::string response_text(const RequestHead& head, const Page& page, bool keep_alive) {
-  std::string out = "HTTP/1.1 " + std::to_string(page.status) + " ";
-  out.append(reason_phrase(page.status)).append("\r\ncontent-type: ").append(page.type);
-  out.append("\r\ncache-control: no-store\r\ncontent-length: ");
-  out.append(std::to_string(page.body.size())).append("\r\n");
-  if (!keep_alive) out.append("connection: close\r\n");
-  out.append("\r\n");
-  if (head.method != "HEAD") out.append(page.body);
-  return out;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "gateway/admin.hpp"
 #include "gateway/environment.hpp"
+#include "gateway/listener.hpp"
 #include "gateway/local_upstream.hpp"
 #include "gateway/remote_upstream.hpp"
 #include "gateway/services.hpp"
@@ -106,9 +107,9 @@ class Server::Impl {
       for (const LocalModel& model : models) names.push_back(model.name);
       router_.set_local(make_local_upstream(mailbox_, clock_, std::move(models)), std::move(names));
     }
-    if (auto open = listen(acceptor_, config_.listen); !open) return open.error();
+    if (auto open = listen(io_, acceptor_, config_.listen); !open) return open.error();
     if (config_.admin_enabled) {
-      if (auto open = listen(admin_acceptor_, config_.admin); !open) return open.error();
+      if (auto open = listen(io_, admin_acceptor_, config_.admin); !open) return open.error();
     }
     deadlines_.start();
     tick();
@@ -223,32 +224,6 @@ class Server::Impl {
       if (!appended) return appended.error();
     }
     return {};
-  }
-
-  Result<void> listen(tcp::acceptor& acceptor, const HostPort& where) {
-    const auto refuse = [&](const error_code& error) {
-      return Error{Errc::unavailable, "cannot listen: " + error.message(), where.str(),
-                   "choose another address, or port 0 for any free one"};
-    };
-    error_code error;
-    tcp::resolver resolver(io_);
-    const auto found =
-        resolver.resolve(where.host, std::to_string(where.port), tcp::resolver::passive, error);
-    if (error) return refuse(error);
-    const tcp::endpoint endpoint = found.begin()->endpoint();
-    if (acceptor.open(endpoint.protocol(), error); error) return refuse(error);
-    acceptor.set_option(net::socket_base::reuse_address(true), error);
-    if (acceptor.bind(endpoint, error); error) return refuse(error);
-    if (acceptor.listen(net::socket_base::max_listen_connections, error); error) {
-      return refuse(error);
-    }
-    return {};
-  }
-
-  static HostPort address_of(const tcp::acceptor& acceptor) {
-    error_code error;
-    const auto endpoint = acceptor.local_endpoint(error);
-    return error ? HostPort{} : HostPort{endpoint.address().to_string(), endpoint.port()};
   }
 
   net::awaitable<void> accept(tcp::acceptor& acceptor, bool admin) {

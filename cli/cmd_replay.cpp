@@ -336,7 +336,7 @@ void add_replay(CLI::App& app, Context& context) {
       ->add_option("--time-budget", flags->time_budget_s,
                    "begin no record after so many seconds; they come in the order of the draw")
       ->check(whole_number(1, 1'000'000'000));
-  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512, cuda or auto")
+  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512 or auto")
       ->capture_default_str();
   command->add_option("--threads", flags->engine.threads, "0: all cores")
       ->check(whole_number(0, kThreadsMax));

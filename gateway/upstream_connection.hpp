@@ -61,7 +61,6 @@ class UpstreamConnection {
                                                     net::ssl::context& context);
   [[nodiscard]] Failure failed(std::string kind, const error_code& error) const;
 
-  net::io_context& io_;
   tcp::socket socket_;
   std::optional<net::ssl::stream<tcp::socket&>> tls_;
   tcp::resolver resolver_;

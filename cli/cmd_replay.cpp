@@ -8,11 +8,13 @@
 #include "cli/replay_flags.hpp"
 #include "gateway/environment.hpp"
 #include "replay/earlier.hpp"
+#include "replay/replay_metrics.hpp"
 #include "replay/replay_report.hpp"
 #include "replay/replayer.hpp"
 #include "replay/statement.hpp"
 #include "schema/file.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -31,6 +33,8 @@ struct ReplayFlags {
   std::string method = "score", calibration, report, csv;
   bool resume = false, no_texts = false;
   std::size_t texts = 40;
+  std::string metrics;
+  std::uint64_t time_budget_s = 0;  ///< 0: none
 };
 
 /// Where models may be: what --engine says; else what the gateway last served from this folder, and the demo model.
@@ -64,6 +68,7 @@ class Run {
     auto reader = audit::LogReader::open(context_.data);
     if (!reader) return reader.error();
     reader_ = std::move(*reader);
+    records.selection.in_draw_order = flags_.time_budget_s != 0;
     auto selected = replay::select(*reader_, records.selection);
     if (!selected) return selected.error();
     about_.selected = std::move(*selected);
@@ -90,7 +95,9 @@ class Run {
     const replay::ReplayWith with{
         *engines_, environments_, calibration_ ? &*calibration_ : nullptr,
         flags_.method == "score" ? replay::Method::score : replay::Method::decode, clock_};
+    const std::int64_t start_us = clock_.steady_us();
     for (const Uuid& id : about_.selected.ids) {
+      if (!about_.verdicts.empty() && budget_is_spent(start_us)) break;
       auto verdict = replay_one(id, with);
       if (!verdict) return verdict.error();
       about_.verdicts.push_back(std::move(*verdict));
@@ -99,6 +106,7 @@ class Run {
       progress.show(about_.verdicts.size(), about_.selected.ids.size());
     }
     drop_traces();
+    if (flags_.time_budget_s != 0) end_early(about_.verdicts.size());
     return {};
   }
 
@@ -121,8 +129,10 @@ class Run {
       if (auto done = write_file(flags_.report, replay::replay_report(about_), 0600); !done)
         return done;
     }
-    if (flags_.csv.empty()) return {};
-    return write_file(flags_.csv, replay::replay_csv(about_), 0600);
+    if (!flags_.csv.empty()) {
+      if (auto done = write_file(flags_.csv, replay::replay_csv(about_), 0600); !done) return done;
+    }
+    return write_metrics();
   }
 
   [[nodiscard]] const replay::ReplayRun& about() const { return about_; }
@@ -165,6 +175,36 @@ class Run {
     verdict.time_us = replay::time_at(request->json);
     if (verdict.environment) (void)environments_.find(*reader_, *verdict.environment);
     return verdict;
+  }
+
+  [[nodiscard]] bool budget_is_spent(std::int64_t start_us) const {
+    return flags_.time_budget_s != 0 &&
+           clock_.steady_us() - start_us >=
+               static_cast<std::int64_t>(flags_.time_budget_s) * 1'000'000;
+  }
+
+  /// The first `examined` of the draw are the sample; from here on in the order of time.
+  void end_early(std::size_t examined) {
+    const bool all = examined == about_.selected.ids.size();
+    about_.selected.ids.resize(examined);
+    std::sort(about_.selected.ids.begin(), about_.selected.ids.end());
+    std::sort(about_.verdicts.begin(), about_.verdicts.end(),
+              [](const Verdict& a, const Verdict& b) { return a.record < b.record; });
+    about_.design = replay::design_text(flags_.records.selection, about_.selected);
+    if (!all) {
+      about_.design +=
+          " As many as could be begun within " + std::to_string(flags_.time_budget_s) + " s.";
+    }
+  }
+
+  /// Counters go on from the file of the last run; without one they begin at 0.
+  Result<void> write_metrics() {
+    if (flags_.metrics.empty()) return {};
+    constexpr std::uint64_t kMetricsBytesMax = 1 << 20;
+    const auto before = read_file(flags_.metrics, kMetricsBytesMax);
+    if (!before && before.error().code != Errc::not_found) return before.error();
+    return write_file(flags_.metrics,
+                      replay::replay_metrics(about_, before ? *before : "", clock_.now_us()));
   }
 
   void drop_traces() {
@@ -290,6 +330,12 @@ void add_replay(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_flag("--no-texts", flags->no_texts, "no recorded text in the report");
   command->add_option("--csv", flags->csv, "write one line a record");
+  command->add_option("--metrics", flags->metrics,
+                      "go on counting verdicts in this file, in Prometheus text format");
+  command
+      ->add_option("--time-budget", flags->time_budget_s,
+                   "begin no record after so many seconds; they come in the order of the draw")
+      ->check(whole_number(1, 1'000'000'000));
   command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512 or auto")
       ->capture_default_str();
   command->add_option("--threads", flags->engine.threads, "0: all cores")

@@ -1,12 +1,16 @@
 #include "cli/replay_flags.hpp"
 
 #include "kernels/backend.hpp"
+#include "schema/clock.hpp"
 
 namespace verbatim::cli {
 
 void RecordFlags::add(CLI::App& command) {
   command.add_option("--id", selection.ids, "record ids");
-  command.add_option("--since", selection.since, "RFC 3339 time or date");
+  CLI::Option* since = command.add_option("--since", selection.since, "RFC 3339 time or date");
+  command.add_option("--last", last_hours, "those of the last so many hours")
+      ->check(whole_number(1, 1'000'000))
+      ->excludes(since);
   command.add_option("--until", selection.until, "RFC 3339 time or date");
   command.add_option("--model", selection.model, "records that asked for this model");
   command
@@ -19,10 +23,15 @@ void RecordFlags::add(CLI::App& command) {
 }
 
 Result<void> RecordFlags::finish() {
+  if (last_hours != 0) {
+    constexpr std::int64_t kHourUs = 3'600'000'000;
+    selection.since =
+        format_rfc3339(SystemClock().now_us() - static_cast<std::int64_t>(last_hours) * kHourUs);
+  }
   if (!all && selection.ids.empty() && selection.since.empty() && selection.until.empty() &&
       selection.model.empty() && selection.sample == 0) {
     return Error{Errc::invalid_input, "nothing is selected", "",
-                 "give --all, --id, --since, --model or --sample"};
+                 "give --all, --id, --since, --last, --model or --sample"};
   }
   if (checkpoint_file.empty()) return {};
   auto note = read_input(checkpoint_file);

@@ -14,9 +14,10 @@ struct RecordFlags {
   replay::Selection selection;
   bool all = false;
   std::string checkpoint_file;
+  std::uint64_t last_hours = 0;
 
   void add(CLI::App& command);
-  /// Reads --checkpoint into the selection. `invalid_input` if nothing is selected.
+  /// Reads --checkpoint and --last into the selection. `invalid_input` if nothing is selected.
   [[nodiscard]] Result<void> finish();
 };
 

@@ -61,17 +61,18 @@ Result<Selected> select(audit::LogReader& reader, const Selection& selection) {
   selected.checkpoint = *note;
   selected.tree_size = checkpoint->size;
   selected.root = checkpoint->root.hex();
-  if (selection.sample == 0 || ids->size() <= selection.sample) {
+  const bool all = selection.sample == 0 || ids->size() <= selection.sample;
+  if (all && !selection.in_draw_order) {
     selected.ids = std::move(*ids);
     return selected;
   }
-  std::vector<std::pair<Digest, Uuid>> ranked;
   const std::string drawn_by = audit::checkpoint_text(*checkpoint);
+  std::vector<std::pair<Digest, Uuid>> ranked;
   for (const Uuid& id : *ids) ranked.emplace_back(rank(drawn_by, id), id);
   std::sort(ranked.begin(), ranked.end());
-  ranked.resize(selection.sample);
+  if (!all) ranked.resize(selection.sample);
   for (const auto& [hash, id] : ranked) selected.ids.push_back(id);
-  std::sort(selected.ids.begin(), selected.ids.end());
+  if (!selection.in_draw_order) std::sort(selected.ids.begin(), selected.ids.end());
   return selected;
 }
 

@@ -12,6 +12,8 @@ struct Selection {
   std::vector<std::string> ids;
   std::string since, until, model;
   std::uint64_t sample = 0;  ///< 0: all that fit
+  /// Gives Selected::ids in the order of the draw: a run that ends before the last of them has looked at a sample too.
+  bool in_draw_order = false;
   /// The signed checkpoint that a sample is drawn by, and beyond which no record is selected; "" is the newest.
   /// With the same one, the same records are selected, however the log has grown since.
   std::string checkpoint;
@@ -19,7 +21,7 @@ struct Selection {
 
 /// The sampling design: what was selected, from what, and by which checkpoint.
 struct Selected {
-  std::vector<Uuid> ids;       ///< oldest first
+  std::vector<Uuid> ids;       ///< oldest first, or in the order of the draw
   std::uint64_t matching = 0;  ///< records that fit, of which `ids` is a sample, or all
   std::string checkpoint;      ///< the signed note that it was drawn by, for Selection::checkpoint
   std::uint64_t tree_size = 0;

@@ -188,6 +188,28 @@ class ReplayTest(support.ProgramTest):
         self.assert_one_line_error(support.verbatim("replay", "--data", self.data, "--sample", 3, "--checkpoint", kept), 2,
                                    "checkpoint")
 
+    def test_a_scheduled_run_samples_recent_records_within_its_time_and_counts_on(self):
+        metrics = self.folder / "replay.prom"
+        for runs in (1, 2):
+            run = self.replay(*self.scheduled_flags(metrics))
+            self.assertEqual(sum(run["summary"].values()), 8)
+            text = metrics.read_text()
+            self.assertIn(f'verbatim_replay_verdict_total{{verdict="BITWISE"}} {7 * runs}\n', text)
+            self.assertIn(f"verbatim_replay_runs_total {runs}\n", text)
+        self.assertEqual(metrics.stat().st_mode & 0o777, 0o644)
+        self.assert_one_line_error(support.verbatim("replay", "--data", self.data, "--last", 1, "--since", "2026-01-01"), 2,
+                                   "--last")
+
+    def scheduled_flags(self, metrics):
+        """What the systemd unit runs, but for its paths."""
+        unit = (support.SOURCE / "deploy/systemd/verbatim-replay.service").read_text()
+        program, command, *flags = next(line for line in unit.splitlines() if line.startswith("ExecStart=")).split()
+        self.assertEqual((Path(program).name, command), ("verbatim", "replay"))
+        flags[flags.index("--metrics") + 1] = metrics
+        at = flags.index("--data")
+        del flags[at:at + 2]
+        return flags
+
     def test_environments_are_compared(self):
         run = self.replay("--all")
         self.assertEqual(len(run["environments"]), 1)

@@ -1,6 +1,7 @@
 // Reports: recorded text stays text, and figures are those of the verdicts.
 
 #include "replay/html.hpp"
+#include "replay/replay_metrics.hpp"
 #include "replay/replay_report.hpp"
 
 #include <gtest/gtest.h>
@@ -157,6 +158,25 @@ TEST_F(Report, TheTableKeepsFieldsApartAndFormulasTexts) {
   EXPECT_NE(csv.find(",'=1+1,"), std::string::npos);
   EXPECT_NE(csv.find(",\"a,\"\"b\"\"\","), std::string::npos);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
+}
+
+TEST_F(Report, MetricsGoOnFromWhatTheLastRunWrote) {
+  const auto has = [](const std::string& text, const std::string& line) {
+    return text.find("\n" + line + "\n") != std::string::npos;
+  };
+  const std::string first = replay::replay_metrics(run_, "", 1'795'960'796'000'000);
+  EXPECT_TRUE(has(first, "verbatim_replay_verdict_total{verdict=\"BITWISE\"} 2")) << first;
+  EXPECT_TRUE(has(first, "verbatim_replay_verdict_total{verdict=\"ERASED\"} 0"));
+  EXPECT_TRUE(has(first, "verbatim_replay_tokens_total 6"));
+  EXPECT_TRUE(has(first, "verbatim_replay_last_run_timestamp_seconds 1795960796"));
+  run_.verdicts[0].resumed = true;
+  const std::string second = replay::replay_metrics(run_, first, 1'795'960'797'000'000);
+  EXPECT_TRUE(has(second, "verbatim_replay_verdict_total{verdict=\"BITWISE\"} 3"));
+  EXPECT_TRUE(has(second, "verbatim_replay_verdict_total{verdict=\"DIVERGED\"} 2"));
+  EXPECT_TRUE(has(second, "verbatim_replay_last_records{verdict=\"BITWISE\"} 2"));
+  EXPECT_TRUE(has(second, "verbatim_replay_runs_total 2"));
+  EXPECT_EQ(replay::replay_metrics(run_, "verbatim_replay_runs_total -3\nx\n\n {", 0),
+            replay::replay_metrics(run_, "", 0));
 }
 
 TEST_F(Report, AVerdictReadBackFromItsLeafIsTheSame) {

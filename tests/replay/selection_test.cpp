@@ -65,6 +65,19 @@ TEST_F(Selection, WhatWasDrawnIsDrawnAgainByTheCheckpointThatItNames) {
   EXPECT_EQ(replay::select(*world_.reader(), selection).value().ids, first.ids);
 }
 
+TEST_F(Selection, WhatIsDrawnFirstIsASmallerSample) {
+  for (int i = 0; i < 20; ++i) world_.open_request();
+  replay::Selection selection;
+  selection.in_draw_order = true;
+  auto drawn = replay::select(*world_.reader(), selection).value().ids;
+  EXPECT_EQ(drawn.size(), 20U);
+  drawn.resize(5);
+  std::sort(drawn.begin(), drawn.end());
+  selection.in_draw_order = false;
+  selection.sample = 5;
+  EXPECT_EQ(replay::select(*world_.reader(), selection).value().ids, drawn);
+}
+
 TEST_F(Selection, ANamedRecordIsSelectedOnce) {
   const Uuid first = world_.open_request(), second = world_.open_request();
   replay::Selection selection;

@@ -36,8 +36,12 @@ void Database::Close::operator()(sqlite3* db) const { sqlite3_close_v2(db); }
 
 Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   std::error_code ignored;
-  if (mode != Mode::create && !std::filesystem::exists(path, ignored)) {
+  const auto there = std::filesystem::status(path, ignored);
+  if (mode != Mode::create && !std::filesystem::exists(there)) {
     return Error{Errc::not_found, "there is no such database", path.string(), ""};
+  }
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return Error{Errc::invalid_input, "a database is a file, and this is none", path.string(), ""};
   }
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE;
   const bool writes = mode == Mode::create || mode == Mode::write;

@@ -53,7 +53,7 @@ class FileSigner final : public Signer {
   VerifierKey verifier_;
   std::filesystem::path mark_path_;
   int mark_fd_ = -1;
-  int next_slot_ = 0;
+  std::size_t next_slot_ = 0;
   Checkpoint last_;
 };
 

@@ -229,10 +229,12 @@ void LogVerifier::check_keys_database() {
   auto keys = Keys::open(folder_, Keys::Mode::read);
   if (!keys) {
     contents_unchecked_ = keys.error().message();
-    // Who was given the log without its keys has a whole log all the same; and a crash may have left keys.db with a
-    // transaction that only a writer can take back.
+    // Who was given the log without its keys has a whole log all the same; a crash may have left keys.db with a
+    // transaction that only a writer can take back; and a newer program may have brought it to a newer form.
     const Errc code = keys.error().code;
-    if (code == Errc::not_found || code == Errc::storage_failed) return;
+    if (code == Errc::not_found || code == Errc::storage_failed || code == Errc::newer_version) {
+      return;
+    }
     progress_.findings.tampered("keys",
                                 "the contents' keys cannot be read: " + contents_unchecked_);
     return;

@@ -5,6 +5,7 @@
 #include "local_engine/engine.hpp"
 #include "local_engine/selfcheck.hpp"
 #include "schema/clock.hpp"
+#include "schema/ordered_json.hpp"
 
 #include <algorithm>
 #include <iostream>
@@ -52,9 +53,9 @@ void add_special_tokens(const local_engine::Tokenizer& tokenizer, RenderInput& i
 Result<OrderedJson> read_json_file(const std::string& path) {
   const auto text = read_input(path);
   if (!text) return text.error();
-  const auto checked = parse_json(*text);
-  if (!checked) return Error{checked.error().code, checked.error().what, path, ""};
-  return Result<OrderedJson>(boost::system::in_place_value, OrderedJson::parse(*text));
+  auto json = parse_ordered_json(*text);
+  if (!json) return Error{json.error().code, json.error().what, path, ""};
+  return json;
 }
 
 Result<std::vector<local_engine::TokenId>> prompt_of_messages(const Engine& engine,
@@ -285,7 +286,9 @@ Result<std::int64_t> time_or_now(const std::string& text) {
 
 /// One line of --jsonl: prints {"output":...} or {"raises":...}.
 Result<void> render_line(const std::string& text) {
-  const OrderedJson line = OrderedJson::parse(text);
+  const auto given = parse_ordered_json(text);
+  if (!given) return given.error();
+  const OrderedJson& line = *given;
   if (!line.is_object() || !line.contains("template") || !line["template"].is_string()) {
     return Error{Errc::invalid_input, "a line has no \"template\"", "", ""};
   }
@@ -346,11 +349,11 @@ Result<RenderInput> render_input(const RenderFlags& flags) {
   for (const std::string& assignment : flags.variables) {
     const auto pair = split_assignment(assignment);
     if (!pair) return pair.error();
-    const auto value = parse_json(pair->second);
+    auto value = parse_ordered_json(pair->second);
     if (!value)
       return Error{Errc::invalid_input, "--var " + pair->first + " is not JSON", "",
                    "quote texts: --var 'name=\"text\"'"};
-    input.variables[pair->first] = OrderedJson::parse(pair->second);
+    input.variables[pair->first] = std::move(*value);
   }
   return Result<RenderInput>(boost::system::in_place_value, std::move(input));
 }

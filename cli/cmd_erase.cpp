@@ -144,6 +144,7 @@ void add_erase(CLI::App& app, Context& context) {
       "erase", "erase the contents of a record or a subject; every proof stays valid");
   add_scope(*erase, *flags);
   erase->add_option("--reason", *reason, "why, for the leaf that says so; no personal data")
+      ->check(utf8_text())
       ->required();
   add_common(*erase, context,
              "verbatim erase --id 0193a5e0-7c1a-7b3e-9d2f-0123456789ab --reason 'GDPR Art. 17'");
@@ -161,7 +162,9 @@ void add_hold(CLI::App& app, Context& context) {
   CLI::App* add = hold->add_subcommand("add", "hold a record, a subject or everything");
   add_scope(*add, *flags);
   add->add_flag("--all", flags->all, "everything in the log");
-  add->add_option("--reason", *reason, "why, for the leaf that says so")->required();
+  add->add_option("--reason", *reason, "why, for the leaf that says so")
+      ->check(utf8_text())
+      ->required();
   add_common(*add, context, "verbatim hold add --subject HANDLE --reason 'case 17'");
   add->callback(
       [&context, flags, reason] { context.exit_code = run_hold_add(context, *flags, *reason); });
@@ -174,7 +177,9 @@ void add_hold(CLI::App& app, Context& context) {
   auto why = std::make_shared<std::string>();
   CLI::App* release = hold->add_subcommand("release", "end a hold");
   release->add_option("HOLD", *id, "its id, as hold add printed it")->required();
-  release->add_option("--reason", *why, "why, for the leaf that says so")->required();
+  release->add_option("--reason", *why, "why, for the leaf that says so")
+      ->check(utf8_text())
+      ->required();
   add_common(*release, context,
              "verbatim hold release 0193a5e0-7c1a-7b3e-9d2f-0123456789ab --reason 'case closed'");
   release->callback(

@@ -2,6 +2,7 @@
 
 #include "audit/export.hpp"
 #include "cli/command.hpp"
+#include "gateway/header_rules.hpp"
 
 #include <kVerifyPy.hpp>
 #include <unistd.h>
@@ -67,9 +68,10 @@ Result<void> record_export(const Context& context, const ExportFlags& flags) {
   if (!appender) return appender.error();
   audit::LeafDraft draft;
   draft.type = "export";
-  draft.fields = {{"out", std::filesystem::path(flags.out).filename().string().substr(0, 128)},
-                  {"disclosed", flags.contents},
-                  {"actor", "uid " + std::to_string(::getuid())}};
+  draft.fields = {
+      {"out", gateway::leaf_text(std::filesystem::path(flags.out).filename().string(), 128)},
+      {"disclosed", flags.contents},
+      {"actor", "uid " + std::to_string(::getuid())}};
   if (!flags.fields.empty()) draft.fields["fields"] = flags.fields;
   const auto appended = (*appender)->append_and_wait(std::move(draft));
   if (!appended) return appended.error();

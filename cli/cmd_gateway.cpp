@@ -5,6 +5,7 @@
 #include "cli/model_places.hpp"
 #include "gateway/config.hpp"
 #include "gateway/server.hpp"
+#include "kernels/backend.hpp"
 
 #include <kConfigSchema.hpp>
 #include <pthread.h>
@@ -96,6 +97,7 @@ Result<void> check_config(const gateway::GatewayConfig& config) {
     }
   }
   if (auto usable = gateway::check_start(config); !usable) return usable.error();
+  if (auto known = kernels::parse_backend(config.engine.backend); !known) return known.error();
   names.clear();
   for (const auto& model : config.models) {
     if (!names.insert(model.name).second) {
@@ -132,6 +134,12 @@ class Signals {
     done_ = true;
     pthread_kill(waiter_.native_handle(), SIGUSR2);
     waiter_.join();
+    // From here on one more signal does what it does to any program: a thread that does not end must not keep us.
+    sigset_t ends{};
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
   }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;

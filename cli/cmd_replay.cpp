@@ -4,14 +4,15 @@
 #include "audit/signer.hpp"
 #include "cli/command.hpp"
 #include "cli/model_places.hpp"
-#include "kernels/backend.hpp"
+#include "cli/progress.hpp"
+#include "cli/replay_flags.hpp"
+#include "gateway/environment.hpp"
+#include "replay/earlier.hpp"
+#include "replay/replay_report.hpp"
 #include "replay/replayer.hpp"
-#include "replay/selection.hpp"
 #include "replay/statement.hpp"
+#include "schema/file.hpp"
 
-#include <unistd.h>
-
-#include <array>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -24,51 +25,176 @@ using replay::Verdict;
 using replay::VerdictKind;
 
 struct ReplayFlags {
-  replay::Selection selection;
-  bool all = false;
+  RecordFlags records;
   std::vector<std::string> engines;
   EngineFlags engine;
-  std::string method = "score";
+  std::string method = "score", calibration, report, csv;
+  bool resume = false, no_texts = false;
+  std::size_t texts = 40;
 };
-
-constexpr std::array kKinds = {VerdictKind::bitwise,        VerdictKind::token_exact,
-                               VerdictKind::within_margin,  VerdictKind::diverged,
-                               VerdictKind::not_replayable, VerdictKind::erased};
 
 /// Where models may be: what --engine says; else what the gateway last served from this folder, and the demo model.
 Result<std::vector<replay::ModelPlace>> places_of(const Context& context,
                                                   const ReplayFlags& flags) {
-  std::vector<replay::ModelPlace> places;
-  for (const std::string& text : flags.engines) {
-    const auto pair = split_assignment(text);
-    if (!pair) return pair.error();
-    std::error_code ignored;
-    if (!std::filesystem::exists(pair->second, ignored)) {
-      return Error{Errc::not_found, "no model there", pair->second,
-                   "check --engine " + pair->first + "=PATH"};
-    }
-    places.push_back({pair->first, pair->second});
-  }
-  if (!places.empty()) return places;  // who names models means these, and no others
+  auto places = named_places(flags.engines, "--engine");
+  if (!places || !places->empty()) return places;  // who names models means these, and no others
   for (replay::ModelPlace& place : read_model_places(context.data))
-    places.push_back(std::move(place));
-  if (const auto demo = demo_model_path()) places.push_back({"demo", *demo});
+    places->push_back(std::move(place));
+  if (const auto demo = demo_model_path()) places->push_back({"demo", *demo});
   return places;
 }
 
-/// The verdict's leaf, with the signed statement as its content.
-Result<void> append_verdict(audit::Appender& appender, audit::LogReader& reader,
-                            const audit::NoteSigningKey& key, const Verdict& verdict) {
-  auto statement = replay::signed_statement(reader, verdict, key);
-  if (!statement) return statement.error();
-  audit::LeafDraft draft;
-  draft.type = "replay_verdict";
-  draft.fields = replay::verdict_fields(verdict);
-  draft.contents.push_back({"statement", std::move(*statement)});
-  const auto appended = appender.append_and_wait(std::move(draft));
-  if (!appended) return appended.error();
-  return {};
+Result<std::optional<replay::Calibration>> calibration_of(const ReplayFlags& flags) {
+  if (flags.calibration.empty()) return std::optional<replay::Calibration>();
+  const auto text = read_input(flags.calibration);
+  if (!text) return text.error();
+  auto calibration = replay::parse_calibration(*text);
+  if (!calibration) return calibration.error();
+  return std::optional(std::move(*calibration));
 }
+
+/// One run, from the selection to the last leaf.
+class Run {
+ public:
+  Run(const Context& context, const ReplayFlags& flags) : context_(context), flags_(flags) {}
+
+  /// Everything that can be wrong before the first record.
+  Result<void> open(RecordFlags& records) {
+    if (auto finished = records.finish(); !finished) return finished;
+    auto reader = audit::LogReader::open(context_.data);
+    if (!reader) return reader.error();
+    reader_ = std::move(*reader);
+    auto selected = replay::select(*reader_, records.selection);
+    if (!selected) return selected.error();
+    about_.selected = std::move(*selected);
+    about_.design = replay::design_text(records.selection, about_.selected);
+    auto places = places_of(context_, flags_);
+    if (!places) return places.error();
+    auto options = engine_options(flags_.engine);
+    if (!options) return options.error();
+    engines_ = std::make_unique<replay::Engines>(std::move(*places), *options);
+    auto calibration = calibration_of(flags_);
+    if (!calibration) return calibration.error();
+    calibration_ = std::move(*calibration);
+    auto key = audit::load_log_key(context_.data);
+    if (!key) return key.error();
+    key_ = std::make_unique<audit::NoteSigningKey>(std::move(*key));
+    auto appender = audit::open_appender(context_.data, clock_);
+    if (!appender) return appender.error();
+    appender_ = std::move(*appender);
+    return open_earlier();
+  }
+
+  Result<void> replay_all() {
+    Progress progress(context_.quiet, "replayed", clock_);
+    const replay::ReplayWith with{
+        *engines_, environments_, calibration_ ? &*calibration_ : nullptr,
+        flags_.method == "score" ? replay::Method::score : replay::Method::decode, clock_};
+    for (const Uuid& id : about_.selected.ids) {
+      auto verdict = replay_one(id, with);
+      if (!verdict) return verdict.error();
+      about_.verdicts.push_back(std::move(*verdict));
+      // Twice as many as are shown, so that sorting is rare.
+      if (about_.verdicts.size() % (2 * flags_.texts + 1) == 0) drop_traces();
+      progress.show(about_.verdicts.size(), about_.selected.ids.size());
+    }
+    drop_traces();
+    return {};
+  }
+
+  [[nodiscard]] bool engine_failed() const { return engines_ && engines_->failed(); }
+
+  /// Writes what --report and --csv ask for. Texts in a report are read by whoever has it: each is an access leaf first.
+  Result<void> write_files() {
+    describe();
+    if (!flags_.report.empty()) {
+      for (const Verdict& verdict : about_.verdicts) {
+        if (verdict.trace.empty() || !about_.with_texts) continue;
+        audit::LeafDraft draft;
+        draft.type = "access";
+        draft.fields = {{"record", verdict.record.str()},
+                        {"fields", Json::array({"response.tokens"})},
+                        {"actor", actor()}};
+        const auto appended = appender_->append_and_wait(std::move(draft));
+        if (!appended) return appended.error();
+      }
+      if (auto done = write_file(flags_.report, replay::replay_report(about_), 0600); !done)
+        return done;
+    }
+    if (flags_.csv.empty()) return {};
+    return write_file(flags_.csv, replay::replay_csv(about_), 0600);
+  }
+
+  [[nodiscard]] const replay::ReplayRun& about() const { return about_; }
+
+ private:
+  Result<void> open_earlier() {
+    if (!flags_.resume) return {};
+    replay::RunIdentity run{flags_.method, flags_.engine.profile, local_engine::build_id(), ""};
+    if (calibration_) {
+      run.calibration_sha256 = sha256(replay::calibration_text(*calibration_)).hex();
+    }
+    auto earlier = replay::earlier_verdicts(*reader_, run);
+    if (!earlier) return earlier.error();
+    earlier_ = std::move(*earlier);
+    return {};
+  }
+
+  Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
+    if (const auto found = earlier_.find(id); found != earlier_.end()) {
+      return take_over(found->second);
+    }
+    auto verdict = replay::replay_record(*reader_, id, with);
+    if (!verdict) return verdict;
+    auto statement = replay::signed_statement(*reader_, *verdict, *key_);
+    if (!statement) return statement.error();
+    audit::LeafDraft draft;
+    draft.type = "replay_verdict";
+    draft.fields = replay::verdict_fields(*verdict);
+    draft.contents.push_back({"statement", std::move(*statement)});
+    const auto appended = appender_->append_and_wait(std::move(draft));
+    if (!appended) return appended.error();
+    return verdict;
+  }
+
+  /// What the leaf does not hold comes from the record itself.
+  Result<Verdict> take_over(Verdict verdict) {
+    const auto request = reader_->leaf(verdict.request_index);
+    if (!request) return request.error();
+    verdict.model = replay::text_at(request->json, {"model", "requested"});
+    verdict.time_us = replay::time_at(request->json);
+    if (verdict.environment) (void)environments_.find(*reader_, *verdict.environment);
+    return verdict;
+  }
+
+  void drop_traces() {
+    const bool wanted = !flags_.report.empty() && !flags_.no_texts;
+    replay::keep_traces(about_.verdicts, wanted ? flags_.texts : 0);
+  }
+
+  void describe() {
+    about_.origin = reader_->origin();
+    about_.vkey = reader_->vkey();
+    about_.made = format_rfc3339(clock_.now_us());
+    about_.method = flags_.method;
+    about_.engines_checked = engines_->checked();
+    about_.environments = environments_.found();
+    about_.here = environments_.here();
+    about_.with_texts = !flags_.no_texts;
+  }
+
+  const Context& context_;
+  const ReplayFlags& flags_;
+  SystemClock clock_;
+  std::unique_ptr<audit::LogReader> reader_;
+  std::unique_ptr<replay::Engines> engines_;
+  replay::Environments environments_{gateway::describe_environment()};
+  std::optional<replay::Calibration> calibration_;
+  std::unique_ptr<audit::NoteSigningKey> key_;
+  std::unique_ptr<audit::Appender> appender_;
+  std::map<Uuid, Verdict> earlier_;
+  replay::ReplayRun about_;
+};
 
 void print_verdict(const Verdict& verdict) {
   std::cout << replay::verdict_name(verdict.kind)
@@ -82,90 +208,65 @@ void print_verdict(const Verdict& verdict) {
   std::cout << '\n';
 }
 
-OrderedJson summary_json(const std::map<VerdictKind, std::uint64_t>& counts) {
-  OrderedJson json;
-  for (const VerdictKind kind : kKinds) {
-    const auto found = counts.find(kind);
-    json[std::string(replay::verdict_name(kind))] = found == counts.end() ? 0 : found->second;
-  }
-  return json;
-}
-
-int report(const Context& context, const std::vector<Verdict>& verdicts) {
-  std::map<VerdictKind, std::uint64_t> counts;
-  OrderedJson records = OrderedJson::array();
-  for (const Verdict& verdict : verdicts) {
-    ++counts[verdict.kind];
-    records.push_back(replay::verdict_json(verdict));
-  }
-  if (context.json) {
-    print_json({{"summary", summary_json(counts)}, {"records", std::move(records)}});
-  } else {
-    for (const Verdict& verdict : verdicts) print_verdict(verdict);
-    std::cout << verdicts.size() << " records";
-    for (const auto& [kind, count] : counts)
-      std::cout << ' ' << count << ' ' << replay::verdict_name(kind);
+void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts) {
+  for (const Verdict& verdict : run.verdicts) print_verdict(verdict);
+  std::cout << run.verdicts.size() << " records";
+  for (const auto& [kind, count] : counts)
+    std::cout << ' ' << count << ' ' << replay::verdict_name(kind);
+  std::cout << '\n' << run.design << '\n';
+  for (const auto& [index, environment] : run.environments) {
+    std::cout << "recorded in the environment of leaf " << index;
+    if (environment.differs.empty()) std::cout << ", which is the same here";
     std::cout << '\n';
-  }
-  return counts.contains(VerdictKind::diverged) ? kBadFinding : kDone;
-}
-
-/// An engine that cannot be had here is a mistake in the command, not a verdict on anybody's record.
-Result<void> check_engine(const EngineFlags& flags) {
-  if (flags.backend != "auto") {
-    const auto backend = kernels::parse_backend(flags.backend);
-    if (!backend) return backend.error();
-    if (!kernels::supported(*backend)) {
-      return Error{Errc::unsupported, "this machine cannot run the backend " + flags.backend,
-                   "--backend", "use auto"};
+    for (const std::string& fact : environment.differs) {
+      const auto there = environment.facts.find(fact);
+      const auto here = run.here.find(fact);
+      std::cout << "  " << fact << ": "
+                << (there == environment.facts.end() ? "unknown" : there->second) << ", here "
+                << (here == run.here.end() ? "unknown" : here->second) << '\n';
     }
   }
-  return {};
 }
 
-int run_replay(const Context& context, const ReplayFlags& flags) {
-  const replay::Selection& selection = flags.selection;
-  if (!flags.all && selection.ids.empty() && selection.since.empty() && selection.until.empty() &&
-      selection.model.empty() && selection.sample == 0) {
-    return usage("nothing is selected", "give --all, --id, --since, --model or --sample");
+OrderedJson run_json(const replay::ReplayRun& run) {
+  OrderedJson records = OrderedJson::array();
+  for (const Verdict& verdict : run.verdicts) records.push_back(replay::verdict_json(verdict));
+  OrderedJson figures = replay::replay_figures(run);
+  OrderedJson summary = figures["verdicts"];
+  OrderedJson environments = OrderedJson::array();
+  for (const auto& [index, environment] : run.environments) {
+    environments.push_back(
+        {{"leaf", index}, {"recorded", environment.facts}, {"differs", environment.differs}});
   }
+  return {{"summary", std::move(summary)},
+          {"design", run.design},
+          {"checkpoint", run.selected.checkpoint},
+          {"engines_checked", run.engines_checked},
+          {"here", run.here},
+          {"environments", std::move(environments)},
+          {"figures", std::move(figures)},
+          {"records", std::move(records)}};
+}
+
+int run_replay(const Context& context, ReplayFlags& flags) {
   if (flags.method != "score" && flags.method != "decode") {
     return usage("unknown method '" + flags.method + "'", "use score or decode");
   }
-  const auto usable = check_engine(flags.engine);
-  if (!usable) return fail(usable.error());
-  const auto reader = audit::LogReader::open(context.data);
-  if (!reader) return fail(reader.error());
-  const auto ids = replay::select(**reader, selection);
-  if (!ids) return fail(ids.error());
-  auto places = places_of(context, flags);
-  if (!places) return fail(places.error());
-  local_engine::EngineOptions options;
-  options.backend = flags.engine.backend;
-  options.threads = flags.engine.threads;
-  options.profile = flags.engine.profile;
-  replay::Engines engines(std::move(*places), options);
-
-  const auto key = audit::load_log_key(context.data);
-  if (!key) return fail(key.error());
-  static const SystemClock clock;
-  auto appender = audit::open_appender(context.data, clock);
-  if (!appender) return fail(appender.error());
-  const replay::Method method =
-      flags.method == "score" ? replay::Method::score : replay::Method::decode;
-  const bool progress = !context.quiet && ::isatty(STDERR_FILENO) == 1;
-  std::vector<Verdict> verdicts;
-  for (const Uuid& id : *ids) {
-    auto verdict = replay::replay_record(**reader, engines, id, method, clock);
-    if (!verdict) return fail(verdict.error());
-    const auto appended = append_verdict(**appender, **reader, *key, *verdict);
-    if (!appended) return fail(appended.error());
-    verdicts.push_back(std::move(*verdict));
-    if (progress)
-      std::cerr << "\rreplayed " << verdicts.size() << " of " << ids->size() << std::flush;
+  Run run(context, flags);
+  if (const auto opened = run.open(flags.records); !opened) return fail(opened.error());
+  if (const auto replayed = run.replay_all(); !replayed) {
+    const int code = fail(replayed.error());
+    return run.engine_failed() ? kUnfinished : code;
   }
-  if (progress) std::cerr << "\r\x1b[K";
-  return report(context, verdicts);
+  if (const auto written = run.write_files(); !written) return fail(written.error());
+  std::map<VerdictKind, std::uint64_t> counts;
+  for (const Verdict& verdict : run.about().verdicts) ++counts[verdict.kind];
+  if (context.json) {
+    print_json(run_json(run.about()));
+  } else {
+    print_run(run.about(), counts);
+  }
+  return counts.contains(VerdictKind::diverged) ? kBadFinding : kDone;
 }
 
 }  // namespace
@@ -174,30 +275,29 @@ void add_replay(CLI::App& app, Context& context) {
   auto flags = std::make_shared<ReplayFlags>();
   CLI::App* command =
       app.add_subcommand("replay", "compute recorded answers again on the local engine");
-  command->add_option("--id", flags->selection.ids, "record ids");
-  command->add_option("--since", flags->selection.since, "RFC 3339 time or date");
-  command->add_option("--until", flags->selection.until, "RFC 3339 time or date");
-  command->add_option("--model", flags->selection.model, "records that asked for this model");
-  command
-      ->add_option("--sample", flags->selection.sample,
-                   "so many of the selected, drawn by a hash of checkpoint and id")
-      ->check(whole_number());
-  command->add_flag("--all", flags->all, "every exchange");
+  flags->records.add(*command);
   command->add_option("--engine", flags->engines,
-                      "NAME=PATH of a model; what counts is the digest of its weights");
+                      "NAME=PATH of a model; remote answers of that name are measured by it too");
   command->add_option("--method", flags->method, "score (one prefill) or decode (token by token)")
       ->capture_default_str();
-  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512, cuda or auto")
+  command->add_option("--calibration", flags->calibration,
+                      "what `replay calibrate` wrote: how far honest rounding goes");
+  command->add_flag("--resume", flags->resume,
+                    "take over verdicts that the same build gave before");
+  command->add_option("--report", flags->report, "write a report: one HTML file");
+  command->add_option("--texts", flags->texts, "so many texts in the report, the worst first")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command->add_flag("--no-texts", flags->no_texts, "no recorded text in the report");
+  command->add_option("--csv", flags->csv, "write one line a record");
+  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512 or auto")
       ->capture_default_str();
   command->add_option("--threads", flags->engine.threads, "0: all cores")
       ->check(whole_number(0, kThreadsMax));
-  command->add_option("--report", "HTML report (not in this version)")->group("");
-  add_common(*command, context, "verbatim replay --all --json");
+  add_common(*command, context, "verbatim replay --all --report report.html");
+  add_calibrate(*command, context);
   command->callback([&context, flags, command] {
-    if (command->count("--report") != 0) {
-      context.exit_code = not_in_this_version("replay --report");
-      return;
-    }
+    if (!command->get_subcommands().empty()) return;
     context.exit_code = run_replay(context, *flags);
   });
 }

@@ -25,7 +25,8 @@ Result<std::string> text_of(const std::string& path) {
 /// A key is given as itself, or as a file that holds it.
 Result<std::string> key_of(const std::string& key) {
   std::error_code ignored;
-  if (key.empty() || key.find('+') != std::string::npos || !std::filesystem::exists(key, ignored)) {
+  if (key.empty() ||
+      (key.find('+') != std::string::npos && !std::filesystem::exists(key, ignored))) {
     return key;
   }
   auto text = read_input(key);

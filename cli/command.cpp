@@ -98,6 +98,12 @@ CLI::Validator exchange_status() {
                         "interrupted"});
 }
 
+CLI::Validator utf8_text() {
+  return CLI::Validator(
+      [](const std::string& text) { return is_utf8(text) ? "" : "the text is not valid UTF-8"; },
+      "");
+}
+
 Result<std::pair<std::string, std::string>> split_assignment(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
@@ -177,7 +183,7 @@ void add_model_option(CLI::App& command, std::string& model) {
 void EngineFlags::add(CLI::App& command) {
   add_model_option(command, model);
   command.add_option("--profile", profile, "numerics profile")->capture_default_str();
-  command.add_option("--backend", backend, "scalar, avx2, avx512, cuda or auto: the same bits")
+  command.add_option("--backend", backend, "scalar, avx2, avx512 or auto: the same bits")
       ->capture_default_str();
   command.add_option("--threads", threads, "0: all cores")->check(whole_number(0, kThreadsMax));
   command.add_option("--prefill-chunk", prefill_chunk, "prompt tokens a pass")

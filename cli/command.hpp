@@ -54,6 +54,9 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 /// For --status: how an exchange can have ended.
 [[nodiscard]] CLI::Validator exchange_status();
 
+/// For texts that go into a leaf.
+[[nodiscard]] CLI::Validator utf8_text();
+
 /// Opens NAME=VALUE.
 [[nodiscard]] Result<std::pair<std::string, std::string>> split_assignment(const std::string& text);
 

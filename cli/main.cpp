@@ -7,8 +7,42 @@
 
 namespace {
 
+using namespace verbatim::cli;
+
+/// An empty value is no value: "--key $(cat key)" with the file missing must not mean "whatever key". Only a prompt may be
+/// empty.
+void refuse_empty_values(CLI::App& command) {
+  const CLI::Validator not_empty(
+      [](const std::string& value) { return value.empty() ? "the value is empty" : ""; }, "");
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_items_expected_max() > 0 && option->get_name() != "--prompt") {
+      option->check(not_empty);
+    }
+  }
+  for (CLI::App* each : command.get_subcommands([](CLI::App*) { return true; })) {
+    refuse_empty_values(*each);
+  }
+}
+
+/// What CLI11 has to say; of words that it does not know, which they are.
+int complain(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string advice = "see verbatim --help, or --help after a subcommand";
+  const auto unknown = app.remaining(/*recurse=*/true);
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !unknown.empty()) {
+    return usage("there is no '" + unknown.front() + "' here", advice);
+  }
+  return usage(error.what(), advice);
+}
+
+/// What was printed must have arrived: a checkpoint that is kept in a file on a full disk is none.
+int with_output_written(int exit_code) {
+  std::cout.flush();
+  if (std::cout) return exit_code;
+  return fail(verbatim::Error{verbatim::Errc::storage_failed, "the output could not be written",
+                              "standard output", "is it open, and is there room?"});
+}
+
 int run(int argc, char** argv) {
-  using namespace verbatim::cli;
   CLI::App app{
       "Verbatim: an auditing proxy gateway for LLM traffic.\n"
       "Records every exchange in a tamper-evident log, replays it bit for bit, and exports "
@@ -33,14 +67,15 @@ int run(int argc, char** argv) {
   add_hold(app, context);
   add_backup(app, context);
   add_planned(app, context);
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return usage(error.what(), "see verbatim --help, or --help after a subcommand");
+    return complain(app, error);
   }
-  return context.exit_code;
+  return with_output_written(context.exit_code);
 }
 
 }  // namespace

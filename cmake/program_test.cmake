@@ -4,9 +4,13 @@ find_package(Python3 COMPONENTS Interpreter REQUIRED)
 
 # verbatim_python_test(end_to_end/test_x.py LABELS e2e [TIMEOUT 120] [PROGRAM])
 # Every method `test_...` of the file's one TestCase becomes one ctest case, named like those of C++:
-# folder.Class.method. PROGRAM: the test runs the program that this build makes. Exit code 77 is a skip.
+# folder.Class.method. PROGRAM: the test runs the program that this build makes, so it is no unit test: the sanitizers'
+# stages may build test programs alone. Exit code 77 is a skip.
 function(verbatim_python_test source)
   cmake_parse_arguments(arg "PROGRAM" "TIMEOUT" "LABELS" ${ARGN})
+  if(arg_PROGRAM AND arg_LABELS MATCHES "unit|integration")
+    message(FATAL_ERROR "${source} runs the program: its label is e2e or fault, not ${arg_LABELS}")
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()

@@ -48,7 +48,7 @@ std::optional<std::string> cache_preimage(const RequestHead& head, Api api, std:
     kept.append(member.whole);
   });
   kept.push_back('}');
-  const auto canonical_body = canonicalize(kept, Numbers::literal);
+  const auto canonical_body = canonicalize(kept, Numbers::literal, kCacheKeyValuesMax);
   if (!canonical_body) return std::nullopt;
   std::string out = "verbatim/cache/v1,";
   append_part(out, api_name(api));

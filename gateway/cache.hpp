@@ -28,10 +28,13 @@ namespace verbatim::gateway {
 /// header or parameter their credentials travel in. Secret: goes into the keyed hash and nowhere else.
 [[nodiscard]] std::string caller_scope(const RequestHead& head);
 
+/// Keys are made on the gateway's thread: a body of more values is not cached, so that nobody's question makes others wait.
+inline constexpr std::size_t kCacheKeyValuesMax = 65'536;
+
 /// Everything that identifies the answer: API, model, path and query, version headers, and the
 /// canonical body without the members that do not change what is generated (stream, user, metadata,
 /// ...). `scope` keeps apart callers who must not share. Fields are length-prefixed, so that no two
-/// questions have one preimage. Absent if the body cannot be canonicalised.
+/// questions have one preimage. Absent if the body cannot be canonicalised, or has more than kCacheKeyValuesMax values.
 [[nodiscard]] std::optional<std::string> cache_preimage(const RequestHead& head, Api api,
                                                         std::string_view body,
                                                         std::string_view model_identity,

@@ -1,8 +1,8 @@
 // Whole answers and streams of the same answer, for both APIs.
 
 #include "gateway/canonical_output.hpp"
-#include "gateway/json_scan.hpp"
 #include "gateway/sse.hpp"
+#include "schema/ordered_json.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -22,9 +22,8 @@ Error not_an_answer(std::string_view api) {
 
 /// The object in `text`, or null.
 Ordered parse_object(std::string_view text) {
-  if (!is_json(text)) return nullptr;  // bounds the nesting, too
-  Ordered value = Ordered::parse(text, nullptr, /*allow_exceptions=*/false);
-  return value.is_object() ? value : Ordered(nullptr);
+  auto value = parse_ordered_json(text);
+  return value && value->is_object() ? std::move(*value) : Ordered(nullptr);
 }
 
 void append_event(std::string& out, const Ordered& data, std::string_view name = "") {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 
 namespace verbatim::gateway {
 
@@ -50,6 +51,22 @@ std::string_view path_behind_v1(std::string_view path) {
   return at == std::string_view::npos ? path : path.substr(at + 3);
 }
 
+/// True if a server that resolves "." and ".." would take this path for another.
+bool has_dot_segment(std::string_view path) {
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    std::string segment(path.substr(0, end));
+    for (const std::string_view dot : {"%2e", "%2E"}) {
+      for (std::size_t at; (at = segment.find(dot)) != std::string::npos;) {
+        segment.replace(at, dot.size(), ".");
+      }
+    }
+    if (segment == "." || segment == "..") return true;
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return false;
+}
+
 /// True for 0, -0, 0.0, 0e5: any way to write it.
 bool is_zero(std::string_view number) {
   const std::size_t mantissa_end = std::min(number.find_first_of("eE"), number.size());
@@ -64,8 +81,13 @@ void read_stream_options(std::string_view value, RequestFacts& facts) {
   });
 }
 
-void read_member(Api api, const JsonMember& member, RequestFacts& facts) {
-  const auto& [key, value, whole] = member;
+/// A member's name as every JSON parser reads it: "mod\u0065l" is "model".
+std::string name_of(const JsonMember& member) {
+  if (member.key.find('\\') == std::string_view::npos) return std::string(member.key);
+  return json_string(member.whole.substr(0, member.key.size() + 2)).value_or("");
+}
+
+void read_member(Api api, std::string_view key, std::string_view value, RequestFacts& facts) {
   if (key == "model") facts.model = json_string(value).value_or("");
   if (key == "stream") facts.stream = value == "true";
   if (key == "stream_options") read_stream_options(value, facts);
@@ -145,7 +167,8 @@ Api api_of(const RequestHead& head) {
     if (path == "/responses") return Api::openai_responses;
     if (path == "/messages") return Api::anthropic_messages;
   }
-  if (head.method == "GET" && (path == "/models" || path.starts_with("/models/"))) {
+  if (head.method == "GET" &&
+      (path == "/models" || (path.starts_with("/models/") && !has_dot_segment(path)))) {
     return Api::openai_models;
   }
   return Api::generic;
@@ -162,10 +185,19 @@ bool may_stream_body(Api api, const Fields& fields) {
 }
 
 RequestFacts read_request(Api api, std::string_view body) {
-  RequestFacts facts;
-  facts.stateful = api == Api::openai_responses;
-  facts.is_json =
-      each_member(body, [&](const JsonMember& member) { read_member(api, member, facts); });
+  RequestFacts nothing;
+  nothing.stateful = api == Api::openai_responses;
+  RequestFacts facts = nothing;
+  std::set<std::string> names;
+  bool once = true;
+  const bool whole = each_member(body, [&](const JsonMember& member) {
+    std::string name = name_of(member);
+    read_member(api, name, member.value, facts);
+    once = names.insert(std::move(name)).second && once;
+  });
+  // Parsers differ in which of two members of one name they take, and in what they read of a text that is no JSON.
+  if (!whole || !once) return nothing;
+  facts.is_json = true;
   return facts;
 }
 

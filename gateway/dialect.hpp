@@ -39,8 +39,10 @@ enum class Api {
 
 /// What a request's body says at its top level.
 struct RequestFacts {
-  bool is_json = false;  ///< one well-formed JSON object
-  std::string model;     ///< "" if it names none
+  /// One well-formed JSON object with no name twice: else servers may differ in what they read, and nothing else here is
+  /// set.
+  bool is_json = false;
+  std::string model;  ///< "" if it names none
   bool stream = false;
   bool include_usage = false;  ///< stream_options.include_usage
   /// Sampling parameters with the tokens that were sent, strings unquoted.

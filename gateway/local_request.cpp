@@ -1,8 +1,7 @@
 #include "gateway/local_request.hpp"
 
-#include "gateway/json_scan.hpp"
 #include "schema/bytes.hpp"
-#include "schema/canonical_json.hpp"
+#include "schema/ordered_json.hpp"
 
 #include <algorithm>
 #include <array>
@@ -195,8 +194,9 @@ Result<std::string> text_of_content(const Ordered& content) {
   std::string text;
   for (const Ordered& part : content) {
     const std::string type = part.is_object() ? part.value("type", std::string()) : std::string();
-    if (type != "text" || !part.contains("text") || !part["text"].is_string()) {
-      return unsupported(type.empty() ? "content part" : type);
+    if (type != "text") return unsupported(type.empty() ? "content part" : type);
+    if (!part.contains("text") || !part["text"].is_string()) {
+      return bad("a part of type 'text' must have a member 'text' that is a text");
     }
     text += part["text"].get<std::string>();
   }
@@ -399,10 +399,10 @@ Result<LocalQuestion> understand(Api api, const Ordered& json, const Engine& eng
 
 Result<LocalQuestion> read_local_request(Api api, std::string_view body, const Engine& engine,
                                          std::int64_t now_us, std::uint64_t fresh_seed) {
-  // The scan bounds nesting and checks the grammar; the parser then cannot fail but on numbers.
-  if (!is_json(body)) return bad("the body is not valid JSON");
   if (!is_utf8(body)) return bad("the body is not valid UTF-8");
-  const Ordered json = Ordered::parse(body, nullptr, /*allow_exceptions=*/false);
+  const auto parsed = parse_ordered_json(body);
+  if (!parsed) return bad("the body: " + parsed.error().what);
+  const Ordered& json = *parsed;
   if (!json.is_object()) return bad("the body must be a JSON object");
   LocalQuestion question;
   question.now_us = now_us;

@@ -29,7 +29,7 @@ using tcp = net::ip::tcp;
 inline constexpr auto kTuple = net::as_tuple(net::use_awaitable);
 
 /// Brings work from any thread to the gateway's thread, in order, with one wake-up for all that is
-/// waiting. Work that arrives after the io_context is gone is dropped with the object.
+/// waiting. Work that arrives after close() is dropped.
 class Mailbox : public std::enable_shared_from_this<Mailbox> {
  public:
   explicit Mailbox(net::io_context& io) : io_(io) {}
@@ -43,10 +43,14 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
     net::post(io_, [self = shared_from_this()] { self->drain(); });
   }
 
-  /// Called before the io_context goes: nothing is posted to it afterwards.
+  /// Called before the io_context goes: nothing is posted to it afterwards, and what still waits is dropped, since it
+  /// may hold on to what holds this mailbox.
   void close() {
+    std::vector<std::function<void()>>
+        dropped;  // outside the lock: what goes with it may call here
     const std::lock_guard lock(mutex_);
     closed_ = true;
+    dropped.swap(waiting_);
   }
 
  private:

@@ -30,8 +30,7 @@ std::string endpoint_text(const tcp::socket& socket) {
 }  // namespace
 
 UpstreamConnection::UpstreamConnection(net::io_context& io, Deadlines& deadlines)
-    : io_(io),
-      socket_(io),
+    : socket_(io),
       resolver_(io),
       deadline_(deadlines,
                 [this] {

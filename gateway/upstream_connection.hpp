@@ -60,7 +60,6 @@ class UpstreamConnection {
                                                     net::ssl::context& context);
   [[nodiscard]] Failure failed(std::string kind, const error_code& error) const;
 
-  net::io_context& io_;
   tcp::socket socket_;
   std::optional<TlsStream> tls_;
   tcp::resolver resolver_;

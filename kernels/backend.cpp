@@ -1,5 +1,6 @@
 #include "kernels/backend.hpp"
 
+#include <cpuid.h>
 #include <xmmintrin.h>
 
 #include <string>
@@ -10,12 +11,16 @@ namespace {
 
 constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040, kRounding = 0x6000;
 
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 }  // namespace
 
 bool supported(Backend backend) {
   // The compiler's own CPUID test also asks the operating system whether it saves the wide registers.
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   switch (backend) {
     case Backend::scalar:
       return true;
@@ -57,6 +62,10 @@ Result<Backend> parse_backend(std::string_view text) {
     if (supported(backend)) return backend;
     return Error{Errc::unsupported, "this processor cannot run " + std::string(text), "backend",
                  "use auto"};
+  }
+  if (text == "cuda") {
+    return Error{Errc::unsupported, "the engine does not compute on CUDA in this version",
+                 "backend", "use auto: the bits are the same"};
   }
   return Error{Errc::invalid_input, "no backend is named '" + std::string(text) + "'", "backend",
                "use scalar, avx2, avx512 or auto"};

@@ -1,8 +1,8 @@
 #include "replay/binding.hpp"
 
-#include "gateway/canonical_output.hpp"
 #include "gateway/content_coding.hpp"
 #include "gateway/local_request.hpp"
+#include "replay/answer_body.hpp"
 
 #include <algorithm>
 
@@ -16,13 +16,6 @@ constexpr std::int64_t kClockSlackUs = 5'000'000;  // the wall clock may be set 
 constexpr std::size_t kDecodedBytesMax = std::size_t{1}
                                          << 30;  // the gateway read it within a bound of its own
 constexpr std::int64_t kAnswerWithinUs = 3'600'000'000;  // a request may wait for the engine
-
-std::optional<Api> api_named(const std::string& name) {
-  for (const Api api : {Api::openai_chat, Api::openai_completions, Api::anthropic_messages}) {
-    if (name == gateway::api_name(api)) return api;
-  }
-  return std::nullopt;
-}
 
 bool same_sampling(const local_engine::SamplingParams& a, const local_engine::SamplingParams& b) {
   return a.temperature == b.temperature && a.seed == b.seed && a.choice == b.choice &&
@@ -62,38 +55,6 @@ Binding check_prompt(const gateway::LocalQuestion& question,
   return {};
 }
 
-/// The answer's texts by choice. Nothing if the body is not such an answer.
-std::optional<std::vector<std::string>> answer_texts(Api api, const std::string& body) {
-  std::string whole = body;
-  if (body.rfind("{", 0) != 0) {
-    auto joined = api == Api::anthropic_messages ? gateway::anthropic_whole_of(body)
-                                                 : gateway::openai_whole_of(api, body);
-    if (!joined) return std::nullopt;
-    whole = std::move(*joined);
-  }
-  const auto json = parse_json(whole);
-  if (!json || !json->is_object()) return std::nullopt;
-  std::vector<std::string> texts;
-  if (api == Api::anthropic_messages) {
-    std::string text;
-    for (const Json& part : json->value("content", Json::array())) text += text_at(part, {"text"});
-    texts.push_back(std::move(text));
-    return texts;
-  }
-  const Json choices = json->value("choices", Json::array());
-  texts.resize(choices.size());
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const Json& choice = choices[i];
-    const auto index = choice.find("index");
-    const std::size_t place =
-        index != choice.end() && index->is_number_unsigned() ? index->get<std::size_t>() : i;
-    if (place >= texts.size()) return std::nullopt;
-    texts[place] = api == Api::openai_chat ? text_at(choice, {"message", "content"})
-                                           : text_at(choice, {"text"});
-  }
-  return texts;
-}
-
 /// Where the text that went out stops being the text of the tokens, if it does.
 std::optional<std::size_t> text_difference(std::string_view sent, std::string_view computed,
                                            const std::vector<std::string>& stops) {
@@ -112,8 +73,9 @@ std::optional<std::size_t> text_difference(std::string_view sent, std::string_vi
 
 Binding check_text(Api api, const std::string& body, const gateway::LocalQuestion& question,
                    const local_engine::Engine& engine, const std::vector<RecordedChoice>& choices) {
-  const auto texts = answer_texts(api, body);
-  if (!texts || texts->size() != choices.size()) {
+  const auto whole = whole_answer(api, body);
+  const auto answers = whole ? answer_choices(api, *whole) : std::nullopt;
+  if (!answers || answers->size() != choices.size()) {
     return differs("text", "the answer's body does not hold the recorded choices");
   }
   const std::size_t per_prompt =
@@ -125,7 +87,7 @@ Binding check_text(Api api, const std::string& body, const gateway::LocalQuestio
                                  ? question.prompt_texts[i / per_prompt]
                                  : "";
     const std::string computed = echo + engine.tokenizer()->decode(choices[i].output_ids, true);
-    if (const auto at = text_difference((*texts)[i], computed, question.choices[i].stop)) {
+    if (const auto at = text_difference((*answers)[i].text, computed, question.choices[i].stop)) {
       Binding binding = differs(
           "text", "the answer that went out is not the text of the recorded tokens (choice " +
                       std::to_string(i) + ")");

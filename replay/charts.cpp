@@ -99,7 +99,8 @@ class Columns {
 
   Html column(std::size_t index) const {
     Html content;
-    const double gap = chart_.gaps ? std::min(6.0, step_ * 0.25) : 1;
+    constexpr double kWidestColumn = 64;
+    const double gap = chart_.gaps ? std::max(step_ * 0.12, step_ - kWidestColumn) : 1;
     const double x = kLeft + static_cast<double>(index) * step_;
     double y = kBase;
     for (std::size_t part = 0; part < chart_.columns[index].counts.size(); ++part) {
@@ -125,7 +126,8 @@ class Columns {
 /// Lays out the tree of forks: clusters are its leaves, one below the other.
 class Tree {
  public:
-  explicit Tree(const Clustering& clustering) : clustering_(clustering) {
+  Tree(const Clustering& clustering, const std::vector<std::string>& names)
+      : clustering_(clustering), names_(names) {
     for (const Fork& fork : clustering.forks) {
       std::vector<std::size_t> clusters;
       for (const ForkBranch& branch : fork.branches) {
@@ -201,13 +203,16 @@ class Tree {
   double leaf(const ForkBranch& branch, double x, Html& content) {
     const double y = 24 + row_ * kRow;
     row_ += 1;
-    content += label(x + 10, y + 4, std::to_string(branch.count) + " \xC3\x97", "soft", "start");
-    content += label(x + 48, y + 4, branch.ends ? "(ends here)" : shortened(branch.text, 34),
-                     "mono", "start");
+    const std::string name = names_.empty() ? std::to_string(branch.count) + " \xC3\x97"
+                                            : names_[branch.clusters.front()];
+    content += label(x + 10, y + 4, name, "soft", "start");
+    content += label(x + (names_.empty() ? 48 : 76), y + 4,
+                     branch.ends ? "(ends here)" : shortened(branch.text, 34), "mono", "start");
     return y;
   }
 
   const Clustering& clustering_;
+  const std::vector<std::string>& names_;
   std::map<std::vector<std::size_t>, const Fork*> by_clusters_;
   double step_ = 1, row_ = 0;
 };
@@ -233,8 +238,8 @@ Html swatch(const std::string& style) { return element("span", {{"class", "swatc
 
 Html column_chart(const ColumnChart& chart) { return Columns(chart).draw(); }
 
-Html fork_tree(const Clustering& clustering) {
-  return clustering.forks.empty() ? Html() : Tree(clustering).draw();
+Html fork_tree(const Clustering& clustering, const std::vector<std::string>& names) {
+  return clustering.forks.empty() ? Html() : Tree(clustering, names).draw();
 }
 
 }  // namespace verbatim::replay

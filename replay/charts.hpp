@@ -47,7 +47,9 @@ struct ColumnChart {
 [[nodiscard]] Html column_chart(const ColumnChart& chart);
 
 /// The forks of a clustering as a tree that grows to the right: what all have in common, then each branch with its
-/// number of answers. For a few dozen clusters; the caller leaves the rest out.
-[[nodiscard]] Html fork_tree(const Clustering& clustering);
+/// number of answers, or with its cluster's name if there are `names`. For a few dozen clusters; the caller leaves the
+/// rest out.
+[[nodiscard]] Html fork_tree(const Clustering& clustering,
+                             const std::vector<std::string>& names = {});
 
 }  // namespace verbatim::replay

@@ -39,8 +39,9 @@ struct ForkBranch {
 struct Fork {
   std::size_t character = 0;  ///< code points before it
   std::size_t byte = 0;
-  std::size_t count = 0;             ///< answers that come by
-  std::string before;                ///< the last of what they have in common, whole characters
+  std::size_t count = 0;  ///< answers that come by
+  /// The last of what they have in common, after an ellipsis if that is not all.
+  std::string before;
   std::vector<ForkBranch> branches;  ///< most answers first
 };
 

@@ -4,6 +4,22 @@
 
 namespace verbatim::replay {
 
+void name_tokens(const local_engine::Engine& engine, Verdict& verdict) {
+  const auto tokenizer = engine.tokenizer();
+  if (tokenizer == nullptr) return;
+  if (verdict.expected) verdict.expected_text = tokenizer->decode({*verdict.expected}, false);
+  if (verdict.got) verdict.got_text = tokenizer->decode({*verdict.got}, false);
+}
+
+void keep_trace(const local_engine::GenerationResult& result, Verdict& verdict) {
+  verdict.trace.clear();
+  for (const local_engine::TokenInfo& token : result.tokens) {
+    verdict.margins.add(token.margin);
+    verdict.trace.push_back(
+        {token.id, token.best, token.text, token.margin, token.deficit, token.chosen});
+  }
+}
+
 namespace {
 
 using local_engine::GenerationResult;
@@ -59,6 +75,7 @@ void describe_position(const local_engine::Engine& engine, const RecordedChoice&
     verdict.margin = token.margin;
     verdict.deficit = token.deficit;
   }
+  name_tokens(engine, verdict);
 }
 
 }  // namespace
@@ -73,6 +90,7 @@ void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded
     return;
   }
   verdict.tokens += recorded.output_ids.size();
+  keep_trace(*result, verdict);
 
   const auto token = first_difference(recorded, *result);
   const bool same_digest = result->logits_digest.hex() == recorded_digest;

@@ -11,7 +11,13 @@ enum class Method {
   decode,  ///< generate again, token by token
 };
 
-/// Fills kind, reason, detail, position, character, margin, deficit, expected, got and tokens of `verdict`.
+/// Puts what the engine saw of each token into `trace`, and counts it in `margins`.
+void keep_trace(const local_engine::GenerationResult& result, Verdict& verdict);
+
+/// The texts of the recorded and of the chosen token, for people.
+void name_tokens(const local_engine::Engine& engine, Verdict& verdict);
+
+/// Fills kind, reason, detail, position, character, margin, deficit, expected, got, tokens, margins and trace of `verdict`.
 /// `recorded_digest` is the leaf's logits digest in hexadecimal, or "" if none was recorded: then the best
 /// that can be said is TOKEN_EXACT. An error of the engine (`out_of_range`, an id it does not have) becomes
 /// NOT_REPLAYABLE.

@@ -1,11 +1,17 @@
 #include "replay/engines.hpp"
 
+#include "replay/engine_check.hpp"
+
+#include <algorithm>
 #include <utility>
 
 namespace verbatim::replay {
 
-Engines::Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options)
-    : options_(std::move(options)) {
+using local_engine::Engine;
+
+Engines::Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options,
+                 EngineLoader loader)
+    : options_(std::move(options)), loader_(std::move(loader)) {
   for (ModelPlace& place : places) {
     Place entry;
     entry.model = std::move(place);
@@ -13,30 +19,22 @@ Engines::Engines(std::vector<ModelPlace> places, local_engine::EngineOptions opt
   }
 }
 
-void Engines::hash_all() {
+Result<std::shared_ptr<Engine>> Engines::with_weights(const std::string& weights_sha256,
+                                                      const std::string& name) {
   for (Place& place : places_) {
-    if (std::exchange(place.hashed, true)) continue;
-    const auto print = local_engine::fingerprint(place.model.path);
-    if (print) {
-      place.weights_sha256 = print->weights_sha256.hex();
-    } else {
-      place.problem = print.error().message();
+    if (place.known || place.model.name != name) continue;
+    if (!load(place)) {
+      hash(place);
+    } else if (place.weights_sha256 != weights_sha256) {
+      place.engine.reset();  // not wanted now, and memory is dear
     }
   }
-}
-
-Result<std::shared_ptr<local_engine::Engine>> Engines::with_weights(
-    const std::string& weights_sha256) {
-  hash_all();
-  for (Place& place : places_) {
-    if (place.weights_sha256 != weights_sha256) continue;
-    if (place.engine == nullptr) {
-      auto engine = local_engine::Engine::load(place.model.path, options_);
-      if (!engine) return engine.error();
-      place.engine = std::move(*engine);
-    }
-    return place.engine;
+  Place* found = place_with(weights_sha256);
+  if (found == nullptr) {
+    for (Place& place : places_) hash(place);
+    found = place_with(weights_sha256);
   }
+  if (found != nullptr) return engine_of(*found);
   std::string tried;
   for (const Place& place : places_) {
     tried += (tried.empty() ? "" : ", ") + place.model.name + " has " +
@@ -47,14 +45,81 @@ Result<std::shared_ptr<local_engine::Engine>> Engines::with_weights(
                "name its folder with --engine NAME=PATH"};
 }
 
+bool Engines::vouches_for(const std::string& name) const {
+  return std::any_of(places_.begin(), places_.end(), [&](const Place& place) {
+    return place.model.vouched && place.model.name == name;
+  });
+}
+
+Result<std::shared_ptr<Engine>> Engines::vouched(const std::string& name) {
+  for (Place& place : places_) {
+    if (place.model.vouched && place.model.name == name) return engine_of(place);
+  }
+  return Error{Errc::not_found, "nobody vouches for weights under the name " + name, "",
+               "if you know which weights it serves, give --engine " + name + "=PATH"};
+}
+
 bool Engines::name_has_other_weights(const std::string& name, const std::string& weights_sha256) {
-  hash_all();
   bool other = false;
-  for (const Place& place : places_) {
+  for (Place& place : places_) {
+    hash(place);
     if (place.weights_sha256 == weights_sha256) return false;
     other = other || (place.model.name == name && !place.weights_sha256.empty());
   }
   return other;
+}
+
+Engines::Place* Engines::place_with(const std::string& weights_sha256) {
+  const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
+    return place.known && place.weights_sha256 == weights_sha256;
+  });
+  return found == places_.end() ? nullptr : &*found;
+}
+
+void Engines::hash(Place& place) {
+  if (std::exchange(place.known, true)) return;
+  const auto print = local_engine::fingerprint(place.model.path);
+  if (print) {
+    place.weights_sha256 = print->weights_sha256.hex();
+  } else {
+    place.problem = print.error().message();
+  }
+}
+
+Result<void> Engines::load(Place& place) {
+  if (place.broken) return *place.broken;
+  auto engine = loader_(place.model.path, options_);
+  if (!engine) {
+    place.broken = engine.error();
+    return engine.error();
+  }
+  const std::string weights = (*engine)->fingerprint().weights_sha256.hex();
+  if (place.known && place.weights_sha256 != weights) {
+    return Error{Errc::unavailable, "the model changed while it was looked at",
+                 place.model.path.string(), "run again"};
+  }
+  place.known = true;
+  place.weights_sha256 = weights;
+  place.engine = std::move(*engine);
+  return {};
+}
+
+Result<std::shared_ptr<Engine>> Engines::engine_of(Place& place) {
+  if (place.engine == nullptr) {
+    if (const auto loaded = load(place); !loaded) return loaded.error();
+  }
+  if (place.checked) return place.engine;
+  const auto difference = check_engine(*place.engine);
+  if (!difference) return difference.error();
+  if (!difference->empty()) {
+    failed_ = true;
+    return Error{Errc::unavailable, *difference + ": no verdict of it would mean anything",
+                 "the self-check of " + place.model.name,
+                 "run `verbatim engine selfcheck`, and check the machine"};
+  }
+  place.checked = true;
+  ++checked_;
+  return place.engine;
 }
 
 }  // namespace verbatim::replay

@@ -4,8 +4,9 @@
 #include "local_engine/engine.hpp"
 
 #include <filesystem>
-#include <map>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,17 +16,40 @@ namespace verbatim::replay {
 struct ModelPlace {
   std::string name;
   std::filesystem::path path;
+  /// The operator says that whoever answers under this name serves these weights: then answers of remote endpoints
+  /// are measured by them.
+  bool vouched = false;
 };
 
-/// One thread at a time.
+/// Makes an engine; Engine::load but for tests that hand in a wrong one.
+using EngineLoader = std::function<Result<std::shared_ptr<local_engine::Engine>>(
+    const std::filesystem::path&, const local_engine::EngineOptions&)>;
+
+/// One thread at a time. Every engine is checked (check_engine) before it is given out. One that fails is never given
+/// out, and failed() is true from then on.
+///
+/// Errors: `not_found`: no place has the weights; the text names the places and what they hold. `unavailable`: the
+/// engine failed its check, or its files changed while this ran. Others are those of the engine that has the weights
+/// and does not load.
 class Engines {
  public:
-  Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options);
+  Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options,
+          EngineLoader loader = &local_engine::Engine::load);
 
-  /// The engine with these weights. `not_found`: no place has them; the text names the places and what they
-  /// hold. Other errors are of the place that has them but does not load.
+  /// The engine with these weights, which answered under `name`. Places of that name are loaded at once, since a loaded
+  /// engine knows its digest; others are hashed first, and loaded only if they have the weights.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> with_weights(
-      const std::string& weights_sha256);
+      const std::string& weights_sha256, const std::string& name);
+
+  /// Does the operator vouch for weights under this name?
+  [[nodiscard]] bool vouches_for(const std::string& name) const;
+  /// Their engine.
+  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> vouched(const std::string& name);
+
+  /// An engine failed its check: the run must give no verdicts.
+  [[nodiscard]] bool failed() const { return failed_; }
+  /// How many engines passed it.
+  [[nodiscard]] std::size_t checked() const { return checked_; }
 
   /// True if a place has this name but other weights: the model was changed since.
   [[nodiscard]] bool name_has_other_weights(const std::string& name,
@@ -34,15 +58,23 @@ class Engines {
  private:
   struct Place {
     ModelPlace model;
-    bool hashed = false;
+    bool known = false;          ///< weights_sha256 or problem says what is there
     std::string weights_sha256;  ///< "" when it could not be read
     std::string problem;
-    std::shared_ptr<local_engine::Engine> engine;
+    std::shared_ptr<local_engine::Engine> engine;  ///< loaded
+    std::optional<Error> broken;                   ///< why it does not load: tried once
+    bool checked = false;
   };
-  void hash_all();
+  [[nodiscard]] Place* place_with(const std::string& weights_sha256);
+  void hash(Place& place);
+  [[nodiscard]] Result<void> load(Place& place);
+  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> engine_of(Place& place);
 
   std::vector<Place> places_;
   local_engine::EngineOptions options_;
+  EngineLoader loader_;
+  bool failed_ = false;
+  std::size_t checked_ = 0;
 };
 
 }  // namespace verbatim::replay

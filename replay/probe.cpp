@@ -1,5 +1,7 @@
 #include "replay/probe.hpp"
 
+#include "schema/ordered_json.hpp"
+
 #include <algorithm>
 #include <array>
 #include <random>
@@ -44,11 +46,12 @@ Result<OrderedJson> body_of(const ProbeOptions& options) {
     body["messages"] = user_message(options.prompt);
     body["max_tokens"] = options.max_tokens;
   } else {
-    if (const auto checked = parse_json(options.request); !checked || !checked->is_object()) {
+    auto given = parse_ordered_json(options.request);
+    if (!given || !given->is_object()) {
       return bad("the request is not one JSON object",
                  "give the body of a chat or messages request");
     }
-    body = OrderedJson::parse(options.request);
+    body = std::move(*given);
     if (!options.model.empty()) body["model"] = options.model;
     body.erase("stream");
     body.erase("stream_options");

@@ -1,6 +1,7 @@
 #include "replay/probe_report.hpp"
 
 #include "replay/charts.hpp"
+#include "replay/report_parts.hpp"
 
 #include <kProbePage.hpp>
 #include <kReportStyle.hpp>
@@ -15,31 +16,12 @@ namespace {
 constexpr std::size_t kClustersShown = 24, kForksShown = 40, kStyles = 6;
 constexpr std::size_t kTextCharacters = 6000;
 
-std::string plural(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string style_of(std::size_t cluster) {
   return "s" + std::to_string(std::min(cluster, kStyles - 1));
 }
 
 std::string interval(const Proportion& proportion) {
   return percent(proportion.low) + " to " + percent(proportion.high);
-}
-
-Html cell(const Html& content) { return element("td", content); }
-Html number_cell(const std::string& shown) {
-  return element("td", {{"class", "number"}}, text(shown));
-}
-
-Html head(std::initializer_list<std::pair<const char*, const char*>> names) {
-  Html row;
-  for (const auto& [name, style] : names) row += element("th", {{"class", style}}, text(name));
-  return element("thead", element("tr", row));
-}
-
-Html table(const Html& heads, const Html& rows) {
-  return element("div", {{"class", "scroll"}}, element("table", heads + element("tbody", rows)));
 }
 
 std::string headline(const ProbeResult& result) {
@@ -67,23 +49,20 @@ std::string lead(const ProbeResult& result) {
 }
 
 Html facts(const ProbeResult& result) {
-  Html list;
-  const auto fact = [&](const char* name, const std::string& value) {
-    list += element("dt", text(name)) + element("dd", text(value));
-  };
-  fact("Endpoint", result.url);
-  fact("API", result.api);
-  fact("Model, as asked for", result.model);
-  fact("Questions", std::to_string(result.asked));
+  FactList list;
+  list.add("Endpoint", result.url);
+  list.add("API", result.api);
+  list.add("Model, as asked for", result.model);
+  list.add("Questions", std::to_string(result.asked));
   for (const auto& [fingerprint, count] : result.fingerprints) {
-    fact("system_fingerprint", fingerprint + " (" + plural(count, "answer") + ")");
+    list.add("system_fingerprint", fingerprint + " (" + plural(count, "answer") + ")");
   }
   const auto hits = std::count_if(result.answers.begin(), result.answers.end(),
                                   [](const ProbeAnswer& answer) { return answer.cache_hit; });
   if (hits > 0)
-    fact("From a cache",
-         plural(static_cast<std::size_t>(hits), "answer") + ": these prove nothing");
-  return element("dl", {{"class", "facts"}}, list);
+    list.add("From a cache",
+             plural(static_cast<std::size_t>(hits), "answer") + ": these prove nothing");
+  return list.html();
 }
 
 Html shares(const ProbeResult& result) {
@@ -163,6 +142,11 @@ Html alternatives(const ForkBranch& branch) {
   return list;
 }
 
+/// The last of what a fork's branches have in common, after an ellipsis if that is not all.
+std::string common_end(const Fork& fork) {
+  return (fork.byte > fork.before.size() ? "\xE2\x80\xA6" : "") + fork.before;
+}
+
 Html forks(const ProbeResult& result) {
   if (result.clustering.forks.empty()) return {};
   const bool tokens =
@@ -175,7 +159,7 @@ Html forks(const ProbeResult& result) {
     for (const ForkBranch& branch : fork.branches) {
       const bool first = &branch == &fork.branches.front();
       Html row = number_cell(first ? std::to_string(fork.character) : "");
-      row += cell(first ? element("span", {{"class", "said"}}, text(fork.before)) : Html());
+      row += cell(first ? element("span", {{"class", "said"}}, text(common_end(fork))) : Html());
       row += cell(swatch(style_of(branch.clusters.front())) +
                   (branch.ends
                        ? Html("<em>ends here</em>")
@@ -185,7 +169,8 @@ Html forks(const ProbeResult& result) {
         row += number_cell(branch.token ? std::to_string(branch.token->index) : "");
         row += cell(alternatives(branch));
       }
-      rows += element("tr", row);
+      const bool last = &branch == &fork.branches.back();
+      rows += element("tr", {{"class", last ? "" : "goes-on"}}, row);
     }
   }
   return tokens ? table(head({{"character", "number"},

@@ -110,6 +110,11 @@ std::string text_at(const Json& leaf, std::initializer_list<const char*> path) {
   return at->is_string() ? at->get<std::string>() : "";
 }
 
+std::int64_t time_at(const Json& leaf) {
+  const auto time_us = parse_rfc3339(text_at(leaf, {"time"}));
+  return time_us ? *time_us : 0;
+}
+
 Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id) {
   auto leaves = reader.leaves_of(id);
   if (!leaves) return leaves.error();

@@ -30,6 +30,9 @@ struct RecordedLeaves {
 /// The member at a path of names, as text; "" if it is absent or no string.
 [[nodiscard]] std::string text_at(const Json& leaf, std::initializer_list<const char*> path);
 
+/// The member `time` of a leaf, Unix microseconds; 0 if it is absent or no time.
+[[nodiscard]] std::int64_t time_at(const Json& leaf);
+
 /// What the engine was recorded to have computed for one answer.
 struct RecordedTokens {
   std::vector<RecordedChoice> choices;  ///< at least one

@@ -1,7 +1,10 @@
 #include "replay/replayer.hpp"
 
 #include "replay/binding.hpp"
+#include "replay/foreign_verdict.hpp"
 #include "replay/recorded.hpp"
+
+#include <algorithm>
 
 namespace verbatim::replay {
 
@@ -63,49 +66,113 @@ std::string what_was_not_captured(std::initializer_list<const RecordedLeaves*> r
   return "";
 }
 
+/// Why there is no engine for a record whose weights are known.
+const char* reason_without_engine(const Error& error) {
+  switch (error.code) {
+    case Errc::not_found:
+      return "weights_missing";
+    case Errc::unsupported:
+      return "unsupported";
+    case Errc::out_of_range:
+      return "range";
+    default:
+      return "weights_unreadable";
+  }
+}
+
 /// The digest that the response leaf commits to for each choice; "" where there is none.
 std::vector<std::string> recorded_digests(const Json& response, std::size_t choices) {
   std::vector<std::string> digests(choices);
   const auto engine = response.find("engine");
   if (engine == response.end() || !engine->is_object()) return digests;
   const Json list = engine->value("choices", Json::array());
+  if (!list.is_array()) return digests;
   for (std::size_t i = 0; i < choices && i < list.size(); ++i) {
     digests[i] = text_at(list[i], {"logits_digest"});
   }
   return digests;
 }
 
-/// The worse of two verdicts on choices of one record stands for the record.
-int badness(VerdictKind kind) {
-  switch (kind) {
-    case VerdictKind::bitwise:
-      return 0;
-    case VerdictKind::token_exact:
-      return 1;
-    case VerdictKind::within_margin:
-      return 2;
-    case VerdictKind::not_replayable:
-      return 3;
-    case VerdictKind::erased:
-      return 4;
-    case VerdictKind::diverged:
-      return 5;
+/// An answer that a remote endpoint gave, by the engine that the operator vouches for.
+Result<Verdict> replay_foreign(audit::LogReader& reader, const RecordedLeaves& asked,
+                               const RecordedLeaves& computed, const ReplayWith& with,
+                               Verdict verdict) {
+  if (!with.engines.vouches_for(verdict.model)) {
+    return cannot(verdict, "remote",
+                  "nobody says which weights " + verdict.model +
+                      " is: if you know, give --engine " + verdict.model + "=PATH");
   }
-  return 5;
+  const auto engine = with.engines.vouched(verdict.model);
+  if (!engine) {
+    if (with.engines.failed()) return engine.error();
+    return cannot(verdict, reason_without_engine(engine.error()), engine.error().message());
+  }
+  const std::string weights = (*engine)->fingerprint().weights_sha256.hex();
+  verdict.engine =
+      ReplayEngine{(*engine)->profile(), (*engine)->backend(), local_engine::build_id(), weights};
+  verdict.claimed_weights = true;
+  verdict.method = "score";
+  const Calibration* calibration = with.calibration;
+  if (calibration != nullptr &&
+      (calibration->weights_sha256 != weights || calibration->profile != verdict.engine->profile)) {
+    calibration = nullptr;  // it speaks of another model
+  }
+  if (calibration != nullptr) {
+    verdict.tolerance =
+        Tolerance{sha256(calibration_text(*calibration)).hex(), decimal(calibration->threshold),
+                  ecmascript_number(calibration->alpha)};
+  }
+  const std::int64_t start_us = with.clock.steady_us();
+  const auto answer = score_foreign(reader, asked, time_at(computed.request.json), **engine);
+  if (!answer) {
+    if (verdict_of_content_error(answer.error(), verdict)) return verdict;
+    return answer.error();
+  }
+  if (!answer->cannot.reason.empty()) {
+    return cannot(verdict, answer->cannot.reason.c_str(), answer->cannot.detail);
+  }
+  Verdict worst = verdict;
+  for (std::size_t i = 0; i < answer->choices.size(); ++i) {
+    Verdict one = verdict;
+    one.choice = i;
+    one.tokens = worst.tokens;
+    one.margins = worst.margins;
+    judge_foreign(answer->choices[i], **engine, calibration, one);
+    const std::size_t tokens = one.tokens, differing = worst.differing + one.differing;
+    const MarginCounts margins = one.margins;
+    if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
+    worst.tokens = tokens;
+    worst.differing = i == 0 ? worst.differing : differing;
+    worst.margins = margins;
+  }
+  worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
+  return worst;
+}
+
+/// What is known of the machine that recorded.
+void compare_environment(audit::LogReader& reader, const Json& request, const ReplayWith& with,
+                         Verdict& verdict) {
+  const auto index = request.find("environment");
+  if (index == request.end() || !index->is_number_unsigned()) return;
+  const RecordedEnvironment* found = with.environments.find(reader, index->get<std::uint64_t>());
+  if (found == nullptr) return;
+  verdict.environment = found->index;
+  verdict.environment_differs = found->differs;
 }
 
 }  // namespace
 
-Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const Uuid& id,
-                              Method method, const Clock& clock) {
+Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const ReplayWith& with) {
   // 1. The record's own leaves.
   auto leaves = read_leaves(reader, id);
   if (!leaves) return leaves.error();
   Verdict verdict;
   verdict.record = id;
-  verdict.method = method == Method::score ? "score" : "decode";
+  verdict.method = with.method == Method::score ? "score" : "decode";
   verdict.request_index = leaves->request.index;
   verdict.model = text_at(leaves->request.json, {"model", "requested"});
+  verdict.time_us = time_at(leaves->request.json);
+  compare_environment(reader, leaves->request.json, with, verdict);
   if (!leaves->response) return cannot(verdict, "open", "the exchange has no end yet");
   verdict.response_index = leaves->response->index;
   const std::string status = text_at(leaves->response->json, {"status"});
@@ -126,18 +193,14 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
 
   const std::string lack = what_was_not_captured({&*leaves, &source});
   if (!lack.empty()) return cannot(verdict, "not_captured", lack);
-
-  // 3. Only what the local engine computed can be computed again in this version.
+  // 3. What a remote endpoint answered is measured if the operator vouches for its weights.
   const Json& response = source.response->json;
   const std::string weights = text_at(response, {"engine", "weights_sha256"});
   if (weights.empty() && text_at(source.request.json, {"route", "upstream"}) == "local") {
     return cannot(verdict, "no_output",
                   "the answer is not a model's: a list of models, or the like");
   }
-  if (weights.empty()) {
-    return cannot(verdict, "remote",
-                  "a remote provider answered, and its weights are not known here");
-  }
+  if (weights.empty()) return replay_foreign(reader, *leaves, source, with, std::move(verdict));
   const std::string profile = text_at(response, {"engine", "numerics_profile"});
 
   // 4. The recorded tokens, opened and checked against their commitment.
@@ -151,10 +214,11 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
   const std::vector<RecordedChoice>& choices = tokens->choices;
 
   // 5. The same weights, and the same profile.
-  const auto engine = engines.with_weights(weights);
+  const auto engine = with.engines.with_weights(weights, verdict.model);
   if (!engine) {
-    const bool changed = engines.name_has_other_weights(verdict.model, weights);
-    return cannot(verdict, changed ? "weights_differ" : "weights_missing",
+    if (with.engines.failed()) return engine.error();
+    const bool changed = with.engines.name_has_other_weights(verdict.model, weights);
+    return cannot(verdict, changed ? "weights_differ" : reason_without_engine(engine.error()),
                   engine.error().message());
   }
   verdict.engine =
@@ -166,18 +230,21 @@ Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines, const 
 
   // 6. Every choice against the engine; the worst stands for the record.
   const auto digests = recorded_digests(response, choices.size());
-  const std::int64_t start_us = clock.steady_us();
+  const std::int64_t start_us = with.clock.steady_us();
   Verdict worst = verdict;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     Verdict one = verdict;
     one.choice = i;
     one.tokens = worst.tokens;
-    compare_choice(**engine, choices[i], digests[i], method, one);
+    one.margins = worst.margins;
+    compare_choice(**engine, choices[i], digests[i], with.method, one);
     const std::size_t tokens_so_far = one.tokens;
+    const MarginCounts margins_so_far = one.margins;
     if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
     worst.tokens = tokens_so_far;
+    worst.margins = margins_so_far;
   }
-  worst.seconds = static_cast<double>(clock.steady_us() - start_us) / 1e6;
+  worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
   if (worst.kind != VerdictKind::bitwise && worst.kind != VerdictKind::token_exact) return worst;
 
   // 7. The tokens must belong to the bytes: the request as sent gives this prompt, and the answer as sent is the

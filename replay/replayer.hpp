@@ -2,16 +2,28 @@
 // Replays records: the one place that decides which verdict a record gets.
 
 #include "audit/reader.hpp"
+#include "replay/calibration.hpp"
 #include "replay/compare.hpp"
 #include "replay/engines.hpp"
+#include "replay/environments.hpp"
 #include "replay/verdict.hpp"
 
 namespace verbatim::replay {
 
+/// What a run replays with. All borrowed.
+struct ReplayWith {
+  Engines& engines;
+  Environments& environments;
+  const Calibration* calibration;  ///< null: no answer of a foreign engine is WITHIN_MARGIN
+  Method method;
+  const Clock& clock;
+};
+
 /// Replays the record `id` by the rules of docs/replay.md. Everything that can be wrong with a record is a
-/// verdict; an error means that the log could not be read (`storage_failed`) or has no such record (`not_found`).
+/// verdict; an error means that the log could not be read (`storage_failed`), has no such record (`not_found`), or that
+/// the engine failed its check (`out_of_range`): then no verdict may be given at all.
 /// Changes nothing: the caller appends the verdict's leaf. The result does not depend on batches, threads or time.
-[[nodiscard]] Result<Verdict> replay_record(audit::LogReader& reader, Engines& engines,
-                                            const Uuid& id, Method method, const Clock& clock);
+[[nodiscard]] Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id,
+                                            const ReplayWith& with);
 
 }  // namespace verbatim::replay

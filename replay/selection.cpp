@@ -1,18 +1,26 @@
 #include "replay/selection.hpp"
 
+#include "audit/checkpoint.hpp"
+
 #include <algorithm>
 
 namespace verbatim::replay {
 
 namespace {
 
-Result<std::vector<Uuid>> matching(audit::LogReader& reader, const Selection& selection) {
+/// Named records must be there; a selection by time or model takes those up to the checkpoint.
+Result<std::vector<Uuid>> matching(audit::LogReader& reader, const Selection& selection,
+                                   std::uint64_t tree_size) {
   std::vector<Uuid> ids;
   for (const std::string& text : selection.ids) {
     const auto id = parse_uuid(text);
     if (!id) return id.error();
+    const auto leaves = reader.leaves_of(*id);
+    if (!leaves) return leaves.error();
     ids.push_back(*id);
   }
+  std::sort(ids.begin(), ids.end());  // UUIDv7: by time
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   if (!ids.empty()) return ids;
 
   audit::RecordFilter filter;
@@ -21,32 +29,66 @@ Result<std::vector<Uuid>> matching(audit::LogReader& reader, const Selection& se
   if (!timed) return timed.error();
   const auto records = reader.list(filter);
   if (!records) return records.error();
-  for (const auto& record : *records) ids.push_back(record.id);
+  for (const auto& record : *records) {
+    if (record.index < tree_size) ids.push_back(record.id);
+  }
   return ids;
+}
+
+Digest rank(const std::string& checkpoint_text, const Uuid& id) {
+  static constexpr char kDomain[] = "verbatim/sample/v1";  // the terminating NUL is part of it
+  return sha256({Bytes(reinterpret_cast<const std::uint8_t*>(kDomain), sizeof kDomain),
+                 as_bytes(checkpoint_text), Bytes(id.bytes)});
 }
 
 }  // namespace
 
-Result<std::vector<Uuid>> select(audit::LogReader& reader, const Selection& selection) {
-  auto ids = matching(reader, selection);
+Result<Selected> select(audit::LogReader& reader, const Selection& selection) {
+  auto note = selection.checkpoint.empty() ? reader.checkpoint()
+                                           : Result<std::string>(selection.checkpoint);
+  if (!note) return note.error();
+  const auto key = audit::parse_vkey(reader.vkey());
+  if (!key) return key.error();
+  const auto checkpoint = audit::open_checkpoint(*note, *key);
+  if (!checkpoint) {
+    return Error{Errc::invalid_input, "this log's key did not sign the checkpoint", "--checkpoint",
+                 "give what `verbatim checkpoint` printed for this log"};
+  }
+  auto ids = matching(reader, selection, checkpoint->size);
   if (!ids) return ids.error();
-  if (selection.sample == 0 || ids->size() <= selection.sample) return ids;
-
-  const auto checkpoint = reader.checkpoint();
-  if (!checkpoint) return checkpoint.error();
-  const auto rank = [&](const Uuid& id) {
-    static constexpr char kDomain[] = "verbatim/sample/v1";  // the terminating NUL is part of it
-    return sha256({Bytes(reinterpret_cast<const std::uint8_t*>(kDomain), sizeof kDomain),
-                   as_bytes(*checkpoint), Bytes(id.bytes)});
-  };
+  Selected selected;
+  selected.matching = ids->size();
+  selected.checkpoint = *note;
+  selected.tree_size = checkpoint->size;
+  selected.root = checkpoint->root.hex();
+  if (selection.sample == 0 || ids->size() <= selection.sample) {
+    selected.ids = std::move(*ids);
+    return selected;
+  }
   std::vector<std::pair<Digest, Uuid>> ranked;
-  for (const Uuid& id : *ids) ranked.emplace_back(rank(id), id);
+  const std::string drawn_by = audit::checkpoint_text(*checkpoint);
+  for (const Uuid& id : *ids) ranked.emplace_back(rank(drawn_by, id), id);
   std::sort(ranked.begin(), ranked.end());
   ranked.resize(selection.sample);
-  std::vector<Uuid> sample;
-  for (const auto& [hash, id] : ranked) sample.push_back(id);
-  std::sort(sample.begin(), sample.end());  // UUIDv7: by time
-  return sample;
+  for (const auto& [hash, id] : ranked) selected.ids.push_back(id);
+  std::sort(selected.ids.begin(), selected.ids.end());
+  return selected;
+}
+
+std::string design_text(const Selection& selection, const Selected& selected) {
+  std::string which;
+  if (!selection.ids.empty()) which = " that were named";
+  if (!selection.model.empty()) which += " that asked for " + selection.model;
+  if (!selection.since.empty()) which += " since " + selection.since;
+  if (!selection.until.empty()) which += " until " + selection.until;
+  const std::string where = " in the log of " + std::to_string(selected.tree_size) + " leaves";
+  if (selected.ids.size() == selected.matching) {
+    return "All " + std::to_string(selected.matching) + " exchanges" + which + where + ".";
+  }
+  return std::to_string(selected.ids.size()) + " of the " + std::to_string(selected.matching) +
+         " exchanges" + which + where +
+         ", drawn by the smallest SHA-256 of checkpoint and record id: a uniform sample that "
+         "everyone with the checkpoint draws again, and that nobody chose.";
 }
 
 }  // namespace verbatim::replay

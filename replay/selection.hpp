@@ -12,13 +12,29 @@ struct Selection {
   std::vector<std::string> ids;
   std::string since, until, model;
   std::uint64_t sample = 0;  ///< 0: all that fit
+  /// The signed checkpoint that a sample is drawn by, and beyond which no record is selected; "" is the newest.
+  /// With the same one, the same records are selected, however the log has grown since.
+  std::string checkpoint;
 };
 
-/// The selected records, oldest first. `invalid_input` for a malformed id or time.
+/// The sampling design: what was selected, from what, and by which checkpoint.
+struct Selected {
+  std::vector<Uuid> ids;       ///< oldest first
+  std::uint64_t matching = 0;  ///< records that fit, of which `ids` is a sample, or all
+  std::string checkpoint;      ///< the signed note that it was drawn by, for Selection::checkpoint
+  std::uint64_t tree_size = 0;
+  std::string root;  ///< hexadecimal
+};
+
+/// `invalid_input` for a malformed id or time, or a checkpoint that this log's key did not sign; `not_found` for an id
+/// that the log does not have.
 ///
-/// A sample is drawn by the smallest SHA-256("verbatim/sample/v1" || 0x00 || checkpoint || record id): uniform, the
-/// same for everyone who has the checkpoint, and not at the choice of who runs it.
-[[nodiscard]] Result<std::vector<Uuid>> select(audit::LogReader& reader,
-                                               const Selection& selection);
+/// A sample is drawn by the smallest SHA-256("verbatim/sample/v1" || 0x00 || checkpoint || record id), where `checkpoint` is
+/// the text that is signed (origin, size, root), so that a cosignature more draws no other sample: uniform, the same
+/// for everyone who has the checkpoint, and not at the choice of who runs it.
+[[nodiscard]] Result<Selected> select(audit::LogReader& reader, const Selection& selection);
+
+/// One sentence for people: "a sample of 7 of the 40 exchanges that ...".
+[[nodiscard]] std::string design_text(const Selection& selection, const Selected& selected);
 
 }  // namespace verbatim::replay

@@ -1,5 +1,6 @@
 #include "replay/verdict.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -23,12 +24,65 @@ std::string_view verdict_name(VerdictKind kind) {
   return "NOT_REPLAYABLE";
 }
 
-namespace {
-
 std::string decimal(float value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
   return {text.data(), end};
+}
+
+std::optional<float> parsed_decimal(const std::string& text) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+int badness(VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::bitwise:
+      return 0;
+    case VerdictKind::token_exact:
+      return 1;
+    case VerdictKind::within_margin:
+      return 2;
+    case VerdictKind::not_replayable:
+      return 3;
+    case VerdictKind::erased:
+      return 4;
+    case VerdictKind::diverged:
+      return 5;
+  }
+  return 5;
+}
+
+namespace {
+
+Error no_verdict(const char* member) {
+  return {Errc::invalid_input, std::string("the verdict's leaf has no proper '") + member + "'", "",
+          "verify the log"};
+}
+
+std::string text_member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+template <class Number>
+std::optional<Number> integer_member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<Number>();
+}
+
+std::optional<float> decimal_member(const Json& object, const char* name) {
+  return parsed_decimal(text_member(object, name));
+}
+
+Json engine_fields(const ReplayEngine& engine) {
+  return {{"profile", engine.profile},
+          {"backend", engine.backend},
+          {"build", engine.build},
+          {"weights_sha256", engine.weights_sha256}};
 }
 
 template <class T, class Convert>
@@ -55,12 +109,21 @@ OrderedJson verdict_json(const Verdict& verdict) {
                       {"method", verdict.method},
                       {"tokens", verdict.tokens}};
   if (verdict.origin) json["origin"] = verdict.origin->str();
-  if (verdict.engine) {
-    json["engine"] = {{"profile", verdict.engine->profile},
-                      {"backend", verdict.engine->backend},
-                      {"build", verdict.engine->build},
-                      {"weights_sha256", verdict.engine->weights_sha256}};
+  if (verdict.engine) json["engine"] = engine_fields(*verdict.engine);
+  if (verdict.claimed_weights) {
+    json["weights"] = "claimed";
+    json["differing"] = verdict.differing;
   }
+  if (verdict.tolerance) {
+    json["calibration"] = {{"sha256", verdict.tolerance->calibration_sha256},
+                           {"threshold", verdict.tolerance->threshold},
+                           {"false_positive_rate", verdict.tolerance->false_positive_rate}};
+  }
+  if (verdict.environment) {
+    json["environment"] = *verdict.environment;
+    json["environment_differs"] = verdict.environment_differs;
+  }
+  if (verdict.resumed) json["resumed"] = true;
   json["tokens_per_s"] =
       verdict.seconds > 0 ? static_cast<double>(verdict.tokens) / verdict.seconds : 0.0;
   return json;
@@ -82,13 +145,71 @@ Json verdict_fields(const Verdict& verdict) {
   if (verdict.deficit) fields["deficit"] = decimal(*verdict.deficit);
   if (verdict.expected) fields["expected"] = *verdict.expected;
   if (verdict.got) fields["got"] = *verdict.got;
-  if (verdict.engine) {
-    fields["engine"] = {{"profile", verdict.engine->profile},
-                        {"backend", verdict.engine->backend},
-                        {"build", verdict.engine->build},
-                        {"weights_sha256", verdict.engine->weights_sha256}};
+  if (verdict.engine) fields["engine"] = engine_fields(*verdict.engine);
+  if (!verdict.margins.empty()) fields["margins"] = verdict.margins.counts();
+  if (verdict.claimed_weights) {
+    fields["weights"] = "claimed";
+    fields["differing"] = verdict.differing;
+  }
+  if (verdict.tolerance) {
+    fields["calibration"] = {{"sha256", verdict.tolerance->calibration_sha256},
+                             {"threshold", verdict.tolerance->threshold},
+                             {"false_positive_rate", verdict.tolerance->false_positive_rate}};
+  }
+  if (verdict.environment) {
+    fields["environment"] = *verdict.environment;
+    fields["environment_differs"] = verdict.environment_differs;
   }
   return fields;
+}
+
+Result<Verdict> verdict_of_leaf(const Json& leaf) {
+  if (!leaf.is_object()) return no_verdict("type");
+  Verdict verdict;
+  const auto record = parse_uuid(text_member(leaf, "record"));
+  if (!record) return no_verdict("record");
+  verdict.record = *record;
+  const std::string name = text_member(leaf, "verdict");
+  const auto kind = std::find_if(kVerdictKinds.begin(), kVerdictKinds.end(),
+                                 [&](VerdictKind each) { return verdict_name(each) == name; });
+  if (kind == kVerdictKinds.end()) return no_verdict("verdict");
+  verdict.kind = *kind;
+  verdict.request_index = integer_member<std::uint64_t>(leaf, "request").value_or(0);
+  verdict.response_index = integer_member<std::uint64_t>(leaf, "response");
+  verdict.reason = text_member(leaf, "reason");
+  verdict.method = text_member(leaf, "method");
+  verdict.tokens = integer_member<std::size_t>(leaf, "tokens").value_or(0);
+  verdict.choice = integer_member<std::size_t>(leaf, "choice").value_or(0);
+  verdict.position = integer_member<std::size_t>(leaf, "position");
+  verdict.character = integer_member<std::size_t>(leaf, "char");
+  verdict.expected = integer_member<local_engine::TokenId>(leaf, "expected");
+  verdict.got = integer_member<local_engine::TokenId>(leaf, "got");
+  verdict.margin = decimal_member(leaf, "margin");
+  verdict.deficit = decimal_member(leaf, "deficit");
+  if (const auto origin = parse_uuid(text_member(leaf, "origin"))) verdict.origin = *origin;
+  if (const auto engine = leaf.find("engine"); engine != leaf.end() && engine->is_object()) {
+    verdict.engine =
+        ReplayEngine{text_member(*engine, "profile"), text_member(*engine, "backend"),
+                     text_member(*engine, "build"), text_member(*engine, "weights_sha256")};
+  }
+  std::size_t margin_class = 0;
+  for (const Json& count : leaf.value("margins", Json::array())) {
+    if (margin_class == MarginCounts::kClasses) break;
+    if (count.is_number_unsigned()) verdict.margins.set(margin_class, count.get<std::uint64_t>());
+    ++margin_class;
+  }
+  verdict.claimed_weights = text_member(leaf, "weights") == "claimed";
+  verdict.differing = integer_member<std::size_t>(leaf, "differing").value_or(0);
+  if (const auto by = leaf.find("calibration"); by != leaf.end() && by->is_object()) {
+    verdict.tolerance = Tolerance{text_member(*by, "sha256"), text_member(*by, "threshold"),
+                                  text_member(*by, "false_positive_rate")};
+  }
+  verdict.environment = integer_member<std::uint64_t>(leaf, "environment");
+  for (const Json& fact : leaf.value("environment_differs", Json::array())) {
+    if (fact.is_string()) verdict.environment_differs.push_back(fact.get<std::string>());
+  }
+  verdict.resumed = true;
+  return verdict;
 }
 
 }  // namespace verbatim::replay

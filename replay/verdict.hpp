@@ -2,26 +2,48 @@
 // What a replay may say of a record. Strongest first; docs/replay.md says what each allows to be claimed.
 
 #include "local_engine/token.hpp"
+#include "replay/margins.hpp"
 #include "schema/canonical_json.hpp"
+#include "schema/error.hpp"
 #include "schema/uuid.hpp"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace verbatim::replay {
 
 enum class VerdictKind {
   bitwise,         ///< same profile, same weights, token ids and logits digest equal
   token_exact,     ///< every token is the engine's choice; no logits digest was recorded
-  within_margin,   ///< only with a calibration, which this version cannot make: never given
+  within_margin,   ///< a foreign engine's answer, explained by rounding: only with a calibration
   diverged,        ///< otherwise
   not_replayable,  ///< `reason` says why
   erased,          ///< the contents were erased
 };
 
+inline constexpr std::array kVerdictKinds = {VerdictKind::bitwise,        VerdictKind::token_exact,
+                                             VerdictKind::within_margin,  VerdictKind::diverged,
+                                             VerdictKind::not_replayable, VerdictKind::erased};
+
 [[nodiscard]] std::string_view verdict_name(VerdictKind kind);  ///< "BITWISE", ...
+
+/// A token of the answer as the engine saw it. For reports: not part of the verdict's leaf.
+struct TracedToken {
+  local_engine::TokenId id = 0, best = 0;
+  std::string text;  ///< the bytes that it adds
+  float margin = 0, deficit = 0;
+  bool chosen = true;
+};
+
+/// By what a foreign engine's answer was measured: schema/calibration.md.
+struct Tolerance {
+  std::string calibration_sha256;
+  std::string threshold, false_positive_rate;  ///< decimal, as the calibration says
+};
 
 /// The engine that gave the verdict.
 struct ReplayEngine {
@@ -35,10 +57,10 @@ struct Verdict {
   std::string model;
   VerdictKind kind = VerdictKind::not_replayable;
 
-  /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`,
-  /// `not_captured`, `remote`,
-  /// `no_output`, `no_tokens`, `weights_missing`, `weights_differ`, `profile_differs`, `unseeded`, `malformed_record`,
-  /// `range` (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length` (DIVERGED).
+  /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `not_captured`, `remote`,
+  /// `no_output`, `no_tokens`, `weights_missing`, `weights_differ`, `weights_unreadable`, `unsupported`, `profile_differs`,
+  /// `malformed_record`, `range`, and for a foreign engine's answers `parameters`, `unseeded`, `tokenization`
+  /// (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length` (DIVERGED); `rounding` (WITHIN_MARGIN).
   std::string reason, detail;
 
   std::size_t choice = 0;                ///< of which the position speaks
@@ -51,7 +73,24 @@ struct Verdict {
   std::string method;  ///< "score" or "decode"
   std::optional<ReplayEngine> engine;
   std::size_t tokens = 0;  ///< output tokens compared
-  double seconds = 0;
+  MarginCounts margins;    ///< of those tokens
+
+  /// A remote endpoint answered, and that it runs this engine's weights is the operator's word (`--engine`).
+  bool claimed_weights = false;
+  /// Tokens that are not the engine's choice, of a foreign engine's answer.
+  std::size_t differing = 0;
+  std::optional<Tolerance> tolerance;
+
+  std::optional<std::uint64_t> environment;      ///< index of the recorder's environment leaf
+  std::vector<std::string> environment_differs;  ///< facts that are not the same here
+
+  // What follows is in no leaf.
+  std::int64_t time_us = 0;        ///< of the request
+  double seconds = 0;              ///< that the engine took
+  std::vector<TracedToken> trace;  ///< of `choice`
+  /// The two tokens by themselves, special ones by their names.
+  std::string expected_text, got_text;
+  bool resumed = false;  ///< taken from an earlier run's leaf
 };
 
 /// As `verbatim replay --json` prints it.
@@ -60,5 +99,16 @@ struct Verdict {
 /// The members of a `replay_verdict` leaf (schema/leaf.md): no floats, no timing, so that a second run of the
 /// same replay gives the same bytes.
 [[nodiscard]] Json verdict_fields(const Verdict& verdict);
+
+/// Reads such a leaf back. `invalid_input` if it is none.
+[[nodiscard]] Result<Verdict> verdict_of_leaf(const Json& leaf);
+
+/// The shortest decimal that reads back as the same float; "inf" for infinity.
+[[nodiscard]] std::string decimal(float value);
+/// The reverse. Nothing if the whole text is no number.
+[[nodiscard]] std::optional<float> parsed_decimal(const std::string& text);
+
+/// Higher is worse: the worst choice of a record stands for the record.
+[[nodiscard]] int badness(VerdictKind kind);
 
 }  // namespace verbatim::replay

@@ -92,7 +92,7 @@ struct Node {
 /// Builds a Node from nlohmann's events, and refuses what RFC 8785 refuses.
 class Builder : public nlohmann::json_sax<Json> {
  public:
-  explicit Builder(Numbers numbers) : numbers_(numbers) {}
+  Builder(Numbers numbers, std::size_t values_max) : numbers_(numbers), values_left_(values_max) {}
 
   bool null() override { return put({Node::Kind::literal, "null", {}, {}}); }
   bool boolean(bool value) override {
@@ -165,6 +165,7 @@ class Builder : public nlohmann::json_sax<Json> {
     return put(std::move(done));
   }
   bool put(Node node) {
+    if (values_left_-- == 0) return fail("more values than are read here");
     if (open_.empty()) {
       root_ = std::move(node);
     } else {
@@ -175,6 +176,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   Numbers numbers_;
+  std::size_t values_left_;
   Node root_;
   std::vector<Node> open_;         // containers begun and not ended
   std::vector<std::string> keys_;  // the pending key of each of them
@@ -353,9 +355,9 @@ std::string ecmascript_number(double value) {
   return out;
 }
 
-Result<std::string> canonicalize(std::string_view json, Numbers numbers) {
+Result<std::string> canonicalize(std::string_view json, Numbers numbers, std::size_t values_max) {
   if (json.find('\0') != std::string_view::npos) return holds_nul();
-  Builder builder(numbers);
+  Builder builder(numbers, values_max);
   if (!Json::sax_parse(json.begin(), json.end(), &builder)) {
     return not_json(builder.problem().empty() ? "not valid JSON" : builder.problem());
   }

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -30,8 +31,10 @@ inline constexpr int kJsonDepthMax = 512;
 
 /// Parses JSON and writes it canonically: no white space, keys sorted by UTF-16 code units.
 /// `invalid_input`: not JSON, duplicate keys, a lone surrogate, invalid UTF-8, too deep, or (for
-/// `ecmascript`) a number beyond the doubles.
-[[nodiscard]] Result<std::string> canonicalize(std::string_view json, Numbers numbers);
+/// `ecmascript`) a number beyond the doubles, or more than `values_max` values. Of memory and time a value costs as much as
+/// some hundred bytes of text.
+[[nodiscard]] Result<std::string> canonicalize(std::string_view json, Numbers numbers,
+                                               std::size_t values_max = SIZE_MAX);
 
 /// Writes a value canonically. For leaves and other things we make ourselves: a float, an integer beyond
 /// 2^53, or invalid UTF-8 in it is a bug and throws std::logic_error, so that no float ever enters a

@@ -82,7 +82,7 @@ struct AttentionTile {
     float* s = row + slots.begin;
     auto best = V::set1(-kInfinity);
     float m_b = -kInfinity;
-    const auto step = [&](typename V::F x) [[gnu::always_inline]] {
+    const auto step = [&](typename V::F x) __attribute__((always_inline)) {
       x = V::mul(x, scale);
       return capped ? V::mul(cap, tanh<V>(V::div(x, cap))) : x;
     };
@@ -99,8 +99,10 @@ struct AttentionTile {
     const float lane = V::max_lane(best);
     m_b = lane > m_b ? lane : m_b;
     const auto minus = V::set1(m_b);
-    map<V>(s, count, s,
-           [&](typename V::F x) [[gnu::always_inline]] { return exp<V>(V::sub(x, minus)); });
+    map<V>(
+        s, count, s, [&](typename V::F x) __attribute__((always_inline)) {
+          return exp<V>(V::sub(x, minus));
+        });
     return m_b;
   }
 

@@ -152,15 +152,20 @@ template <class V>
   using F = typename V::F;
   switch (f) {
     case Function::exp:
-      return map<V>(in, count, out, [](F x) [[gnu::always_inline]] { return exp<V>(x); });
+      return map<V>(
+          in, count, out, [](F x) __attribute__((always_inline)) { return exp<V>(x); });
     case Function::log:
-      return map<V>(in, count, out, [](F x) [[gnu::always_inline]] { return log<V>(x); });
+      return map<V>(
+          in, count, out, [](F x) __attribute__((always_inline)) { return log<V>(x); });
     case Function::tanh:
-      return map<V>(in, count, out, [](F x) [[gnu::always_inline]] { return tanh<V>(x); });
+      return map<V>(
+          in, count, out, [](F x) __attribute__((always_inline)) { return tanh<V>(x); });
     case Function::silu:
-      return map<V>(in, count, out, [](F x) [[gnu::always_inline]] { return silu<V>(x); });
+      return map<V>(
+          in, count, out, [](F x) __attribute__((always_inline)) { return silu<V>(x); });
     case Function::gelu_tanh:
-      return map<V>(in, count, out, [](F x) [[gnu::always_inline]] { return gelu_tanh<V>(x); });
+      return map<V>(
+          in, count, out, [](F x) __attribute__((always_inline)) { return gelu_tanh<V>(x); });
   }
 }
 

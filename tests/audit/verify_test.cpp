@@ -5,6 +5,8 @@
 #include "schema/file.hpp"
 #include "tests/audit/fixture.hpp"
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <fstream>
 #include <map>
@@ -407,6 +409,17 @@ TEST_F(VerifyTest, ANewerVersionIsRefusedByNameAndLeftAlone) {
   EXPECT_EQ(outcome(), "VALID");
   attack("PRAGMA user_version = 2", "keys.db");
   EXPECT_EQ(refusal().code, Errc::newer_version);
+  EXPECT_EQ(outcome(), "VALID");  // as without the keys: nothing of the log was changed
+  EXPECT_NE(verified().contents_unchecked.find("newer"), std::string::npos);
+}
+
+TEST_F(VerifyTest, WhatIsNoFileIsNoDatabase) {
+  std::filesystem::remove(folder / "log.db");
+  ASSERT_EQ(::mkfifo((folder / "log.db").c_str(), 0600), 0);
+  EXPECT_EQ(verify(folder, {}).error().code,
+            Errc::invalid_input);  // and nobody waits for a writer to the pipe
+  EXPECT_EQ(LogReader::open(folder).error().code, Errc::invalid_input);
+  EXPECT_EQ(refusal().code, Errc::invalid_input);
 }
 
 TEST_F(VerifyTest, AVersionNumberAloneHidesNothing) {

@@ -102,6 +102,19 @@ class Keys(ConfiguredTest):
         refused = self.ask("few")
         self.assertIn(int(refused.header("retry-after")), range(1, 61))
 
+    def test_a_key_for_certain_models_cannot_be_talked_round(self):
+        """Servers differ in which of two members they take, and some read what is no JSON: such bodies name no model."""
+        for body in (b'{"model":"m","mod\\u0065l":"gpt"}', b'{"model":"m","x":NaN,"model":"gpt"}', b'{"model":"gpt","model":"m"}',
+                     b'{"model":"m"} {"model":"gpt"}', b'{"model":"m"', b'[{"model":"m"}]'):
+            answer = self.ask("one", body)
+            self.assertEqual((answer.status, answer.json["error"]["code"]), (403, "model_not_allowed"), body)
+            self.assertNotIn("model", self.leaves(answer.record)["request"])
+        for path in ("/v1/models/../chat/completions", "/v1/models/%2e%2E/chat/completions"):
+            refused = self.server.request("GET", path, headers={"authorization": "Bearer " + self.keys["one"]["key"]})
+            self.assertEqual(refused.status, 403, path)
+        self.assertEqual(self.upstream.requests, [])
+        self.assertEqual(self.ask("one", b'{"mod\\u0065l":"m"}').status, 200)
+
     def test_tenants_share_no_answers(self):
         self.assertEqual(self.ask("one", GREEDY).cache, "miss")
         self.assertEqual(self.ask("one", GREEDY).cache, "hit")

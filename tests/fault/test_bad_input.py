@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
@@ -53,6 +54,40 @@ class BadInput(support.ProgramTest):
                             (("replay", "--sample", "-4"), "--sample")):
             self.assert_one_line_error(verbatim(*args, timeout=30), USAGE, named)
         self.run_well(*generate, "--seed", "18446744073709551615")
+
+    def test_what_is_unknown_is_named(self):
+        for args, word in ((("nosuch",), "nosuch"), (("--nosuch",), "--nosuch"), (("log", "nosuch"), "nosuch"),
+                           (("gateway", "--no-such-flag"), "--no-such-flag")):
+            self.assert_one_line_error(verbatim(*args, timeout=30), USAGE, word)
+
+    def test_an_empty_value_is_no_value(self):
+        """`--key "$(cat key)"` without the file must not mean any key, nor `verify ""` the log of this folder."""
+        self.make_log()
+        for args in (("verify", "--data", self.data, "--key", ""), ("verify", ""), ("gateway", "--new-key", ""),
+                     ("gateway", "--listen", "", "--data", self.data), ("log", "list", "--data", self.data, "--since", "")):
+            self.assert_one_line_error(verbatim(*args, timeout=30), USAGE, "empty")
+        self.assert_one_line_error(verbatim("verify", "--data", self.data, "--key", "/no/such/file", timeout=30), USAGE,
+                                   "/no/such/file")
+
+    def test_texts_for_leaves_are_utf8(self):
+        self.make_log()
+        for args in (("hold", "add", "--all"), ("erase", "--subject", "0" * 32)):
+            self.assert_one_line_error(verbatim(*args, "--data", self.data, "--reason", os.fsdecode(b"\xff"), timeout=30),
+                                       USAGE, "--reason")
+        for name in ("x" + "\u00e4" * 70, os.fsdecode(b"x\xff")):
+            self.run_well("export", "--data", self.data, "--out", self.folder / name)
+
+    def test_output_that_cannot_be_written_is_no_success(self):
+        self.make_log()
+        for args in (("log", "list"), ("checkpoint",), ("verify", "--json"), ("log", "list", "--json")):
+            command = [support.VERBATIM, *args, "--data", str(self.data)]
+            for stdout, closed in ((open("/dev/full", "wb"), False), (None, True)):
+                run = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, timeout=60,
+                                     preexec_fn=(lambda: os.close(1)) if closed else None)
+                self.assertEqual(run.returncode, UNFINISHED, (args, closed))
+                self.assertIn(b"output", run.stderr)
+                if stdout:
+                    stdout.close()
 
     def test_help_has_an_example_for_every_subcommand(self):
         top = self.run_well("--help").out

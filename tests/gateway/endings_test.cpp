@@ -1,6 +1,7 @@
 // Ends that are easily lost: failures inside the gateway, clients who send no more, a drain that takes too long, and
 // requests that hold up a thread.
 
+#include "gateway/net.hpp"
 #include "gateway_fixture.hpp"
 
 #include <future>
@@ -23,6 +24,18 @@ class Endings : public GatewayTest {
     });
   }
 };
+
+TEST(Mailbox, WhatWaitsWhenItClosesIsDropped) {
+  gateway::net::io_context io;
+  const auto mailbox = std::make_shared<gateway::Mailbox>(io);
+  auto held = std::make_shared<int>();
+  const std::weak_ptr<int> watched = held;
+  mailbox->post([mailbox, held] {});  // a ring, if nothing breaks it
+  held.reset();
+  EXPECT_FALSE(watched.expired());
+  mailbox->close();
+  EXPECT_TRUE(watched.expired());
+}
 
 // ---- exceptions
 

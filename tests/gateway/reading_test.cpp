@@ -158,6 +158,21 @@ TEST(Dialect, RequestsAreGreedyOnlyWhenTheySayTemperatureZero) {
   EXPECT_EQ(determinism_of(read_request(Api::openai_chat, R"({"seed":1})")), "seeded");
 }
 
+TEST(Dialect, WhatServersMayReadInTwoWaysIsNotRead) {
+  EXPECT_EQ(read_request(Api::openai_chat, R"({"mod\u0065l":"a"})").model, "a");
+  for (const char* unclear :
+       {R"({"model":"a","mod\u0065l":"b"})", R"({"model":"a","x":NaN})", R"({"model":"a"} {})",
+        R"({"model":"a","temperature":0,"temperature":1})", R"({"model":"a","\ud800":1,"":2})"}) {
+    const RequestFacts facts = read_request(Api::openai_chat, unclear);
+    EXPECT_FALSE(facts.is_json) << unclear;
+    EXPECT_EQ(facts.model, "") << unclear;
+    EXPECT_TRUE(facts.params.empty()) << unclear;
+  }
+  EXPECT_EQ(api_of(head_of("GET", "/v1/models/../chat/completions")), Api::generic);
+  EXPECT_EQ(api_of(head_of("GET", "/v1/models/%2E./x")), Api::generic);
+  EXPECT_EQ(api_of(head_of("GET", "/v1/models/org/a..b")), Api::openai_models);
+}
+
 TEST(Dialect, StatefulRequestsAreNeverCacheable) {
   const CachePolicy policy;
   const auto cacheable = [&](Api api, const char* body, std::vector<Field> fields = {}) {
@@ -186,6 +201,9 @@ TEST(CacheKey, IsTheSameForTheSameQuestionAndAnotherForAnother) {
   EXPECT_NE(base, key(R"({"a":1,"b":[2.50,"x"],"tools":[]})"));
   EXPECT_NE(base, key(R"({"a":1,"b":[2.50,"x"]})", "ms", ""));
   EXPECT_FALSE(cache_preimage(head_of("POST", "/"), Api::openai_chat, R"({"a":1,"a":2})", "", ""));
+  std::string many = R"({"a":[1)";
+  for (std::size_t i = 0; i < gateway::kCacheKeyValuesMax; ++i) many += ",1";
+  EXPECT_FALSE(cache_preimage(head_of("POST", "/"), Api::openai_chat, many + "]}", "", ""));
 }
 
 // ---- headers

@@ -59,6 +59,7 @@ Uuid RecordedWorld::record(gateway::Api api, const Exchange& exchange) {
   request.fields = {{"route", {{"api", gateway::api_name(api)}, {"upstream", exchange.upstream}}},
                     {"model", {{"requested", "demo"}, {"level", "measured"}}},
                     {"mode", "relaxed"}};
+  if (exchange.environment) request.fields["environment"] = *exchange.environment;
   request.contents.push_back({"request.body", exchange.request_body});
   const auto appended = log_->append_and_wait(std::move(request)).value();
 
@@ -101,9 +102,13 @@ std::unique_ptr<audit::LogReader> RecordedWorld::reader() const {
 replay::Verdict RecordedWorld::replay(const Uuid& id, replay::Method method) {
   local_engine::EngineOptions options;
   options.threads = 1;
-  replay::Engines engines(places, options);
+  replay::Engines engines(places, options, loader);
+  replay::Environments environments(environment);
   const auto log_reader = reader();
-  return replay::replay_record(*log_reader, engines, id, method, clock_).value();
+  return replay::replay_record(
+             *log_reader, id,
+             {engines, environments, calibration ? &*calibration : nullptr, method, clock_})
+      .value();
 }
 
 }  // namespace verbatim::test

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace verbatim::test {
@@ -19,8 +20,9 @@ struct Exchange {
   std::string request_body;
   std::string response_body;
   std::string upstream = "local";
-  Json tokens;                     ///< `response.tokens`
-  Json response = Json::object();  ///< members of the response leaf
+  std::optional<std::uint64_t> environment;  ///< index of the leaf that the request names
+  Json tokens;                               ///< `response.tokens`
+  Json response = Json::object();            ///< members of the response leaf
 };
 
 /// A folder with a log and an engine. The engine is loaded once a process.
@@ -47,6 +49,12 @@ class RecordedWorld {
 
   /// Where replay() looks for models; the demo model's folder unless changed.
   std::vector<replay::ModelPlace> places;
+  /// How it loads them.
+  replay::EngineLoader loader = &local_engine::Engine::load;
+  /// By what replay() judges answers of remote endpoints.
+  std::optional<replay::Calibration> calibration;
+  /// The machine that replay() believes to be on.
+  Json environment = {{"cpu", "test"}};
 
  private:
   std::filesystem::path folder_;

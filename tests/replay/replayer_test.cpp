@@ -198,6 +198,71 @@ TEST_F(Replayer, MalformedTokensNeverStopTheRun) {
   }
 }
 
+TEST_F(Replayer, AnAnswerThatIsNoneIsNotTheTextOfItsTokens) {
+  for (const char* body :
+       {R"({"choices":3})", R"({"choices":"x"})", R"({"choices":{"0":{}}})", R"({"choices":[7]})",
+        R"({"choices":[]})", R"({"choices":[{"message":[]}]})", R"({"choices":[{"index":1}]})",
+        R"([])", "", "data: {\"choices\":7}\n\n", "data: {\"choices\":[{\"delta\":3}]}\n\n"}) {
+    EXPECT_EQ(verdict_of([&](Exchange& e) { e.response_body = body; }), "DIVERGED text") << body;
+  }
+}
+
+TEST_F(Replayer, AChoiceThatIsToldTwiceIsNoAnswer) {
+  Exchange exchange = world_.answer(
+      Api::openai_completions,
+      R"({"model":"demo","prompt":["The log","Who"],"temperature":0,"max_tokens":5})");
+  Json body = Json::parse(exchange.response_body);
+  body["choices"][1]["index"] = 0;
+  exchange.response_body = body.dump();
+  EXPECT_EQ(in_words(world_.replay(world_.record(Api::openai_completions, exchange))),
+            "DIVERGED text");
+}
+
+TEST_F(Replayer, DigestsThatAreNoListAreNone) {
+  EXPECT_EQ(verdict_of([](Exchange& e) {
+              e.response["engine"]["choices"] = {{"0", "x"}};
+            }),
+            "TOKEN_EXACT");
+}
+
+TEST_F(Replayer, WeightsThatDoNotLoadSayWhy) {
+  const std::pair<Errc, const char*> cases[] = {
+      {Errc::unsupported, "NOT_REPLAYABLE unsupported"},
+      {Errc::storage_failed, "NOT_REPLAYABLE weights_unreadable"},
+  };
+  for (const auto& [code, words] : cases) {
+    world_.loader = [code = code](const auto&, const auto&) {
+      return Result<std::shared_ptr<local_engine::Engine>>(Error{code, "no", "", ""});
+    };
+    EXPECT_EQ(verdict_of({}), words);
+  }
+}
+
+TEST_F(Replayer, TheRecordersEnvironmentIsComparedWithTheOneHere) {
+  audit::LeafDraft draft;
+  draft.type = "environment";
+  draft.fields = {{"cpu", "another"}, {"kernel", "Linux 1"}};
+  const std::uint64_t index = world_.log().append_and_wait(std::move(draft)).value().index;
+  const auto recorded_there = [&](Exchange& exchange) { exchange.environment = index; };
+  Verdict verdict = world_.replay(world_.chat("Who are you?", recorded_there));
+  EXPECT_EQ(verdict.environment, index);
+  EXPECT_EQ(verdict.environment_differs, (std::vector<std::string>{"cpu", "kernel"}));
+  world_.environment = {{"cpu", "another"}, {"kernel", "Linux 1"}};
+  verdict = world_.replay(world_.chat("Who are you?", recorded_there));
+  EXPECT_TRUE(verdict.environment_differs.empty());
+  EXPECT_EQ(in_words(verdict), "BITWISE");
+}
+
+TEST_F(Replayer, EveryTokenIsTracedAndItsMarginCounted) {
+  const Verdict verdict = world_.replay(world_.chat("Who are you?"));
+  ASSERT_EQ(verdict.trace.size(), verdict.tokens);
+  std::uint64_t counted = 0;
+  for (const std::uint64_t count : verdict.margins.counts()) counted += count;
+  EXPECT_EQ(counted, verdict.tokens);
+  for (const auto& token : verdict.trace) EXPECT_TRUE(token.chosen);
+  EXPECT_EQ(replay::verdict_fields(verdict)["margins"].size(), replay::MarginCounts::kClasses);
+}
+
 TEST_F(Replayer, TheStatementNamesTheLeafAndVerifiesWithTheLogsKey) {
   const Verdict verdict = world_.replay(world_.chat("Who are you?"));
   const auto reader = world_.reader();

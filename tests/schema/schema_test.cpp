@@ -3,6 +3,7 @@
 #include "schema/clock.hpp"
 #include "schema/digest.hpp"
 #include "schema/file.hpp"
+#include "schema/ordered_json.hpp"
 #include "schema/uuid.hpp"
 #include "tests/support/shared.hpp"
 
@@ -136,9 +137,32 @@ TEST(CanonicalJson, RefusesWhatRfc8785Refuses) {
         std::string("\"\xff\""), std::string("{"), std::string(""), std::string("NaN"), deep}) {
     EXPECT_FALSE(canonicalize(bad, Numbers::ecmascript)) << bad;
     EXPECT_FALSE(parse_json(bad)) << bad;
+    EXPECT_FALSE(parse_ordered_json(bad)) << bad;
   }
   EXPECT_THROW((void)canonical(Json(1.5)), std::logic_error);
   EXPECT_THROW((void)canonical(Json(std::uint64_t{1} << 54)), std::logic_error);
+}
+
+TEST(CanonicalJson, ReadsNoMoreValuesThanItMay) {
+  EXPECT_TRUE(canonicalize("[1,[2],{\"a\":3}]", Numbers::literal, 6));
+  EXPECT_FALSE(canonicalize("[1,[2],{\"a\":3}]", Numbers::literal, 5));
+}
+
+TEST(OrderedJson, KeepsTheOrderOfTheText) {
+  const std::string text = R"({"z":1,"a":[true,null,{"y":-2,"b":"\u00e9"}],"m":{},"e":1.5,"l":[]})";
+  EXPECT_EQ(parse_ordered_json(text)->dump(),
+            R"({"z":1,"a":[true,null,{"y":-2,"b":"é"}],"m":{},"e":1.5,"l":[]})");
+  EXPECT_EQ(parse_ordered_json(" 18446744073709551615 ")->get<std::uint64_t>(), UINT64_MAX);
+  EXPECT_EQ(parse_ordered_json("[1e999]").error().what, "a number is beyond the doubles");
+  EXPECT_EQ(parse_ordered_json(R"({"a":{"b":1,"b":2}})").error().what, "the key 'b' occurs twice");
+  EXPECT_FALSE(parse_ordered_json(std::string_view("[1]\0", 4)));
+}
+
+TEST(OrderedJson, ReadsManyMembersInLinearTime) {
+  std::string text = "{";
+  for (int i = 0; i < 300'000; ++i) text += "\"k" + std::to_string(i) + "\":1,";
+  text.back() = '}';
+  EXPECT_EQ(parse_ordered_json(text)->size(), 300'000u);  // by nlohmann's own way: minutes
 }
 
 TEST(CanonicalJson, TenThousandOfficialNumbers) {

@@ -221,7 +221,7 @@ Value format_filter(Interpreter& interpreter, const Value& value, CallArguments&
   } else {
     right = interpreter.heap().list(arguments.positional, Kind::tuple);
   }
-  return interpreter.text(format_percent(interpreter, to_text(value), right));
+  return interpreter.text(format_percent(to_text(value), right));
 }
 
 Value word_count(Interpreter&, const Value& value, CallArguments& arguments) {

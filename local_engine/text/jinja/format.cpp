@@ -142,8 +142,8 @@ void check_size(const std::string& out) {
 /// Reads the specifications of a %-format one by one.
 class PercentFormat {
  public:
-  PercentFormat(Interpreter& interpreter, std::string_view format, const Value& arguments)
-      : interpreter_(interpreter), format_(format), arguments_(arguments) {
+  PercentFormat(std::string_view format, const Value& arguments)
+      : format_(format), arguments_(arguments) {
     if (arguments.is(Kind::tuple)) {
       values_ = arguments.list().items;
     } else {
@@ -309,7 +309,6 @@ class PercentFormat {
     }
   }
 
-  Interpreter& interpreter_;
   std::string_view format_;
   const Value& arguments_;
   std::vector<Value> values_;
@@ -479,9 +478,8 @@ class BraceFormat {
 
 }  // namespace
 
-std::string format_percent(Interpreter& interpreter, std::string_view format,
-                           const Value& arguments) {
-  return PercentFormat(interpreter, format, arguments).run();
+std::string format_percent(std::string_view format, const Value& arguments) {
+  return PercentFormat(format, arguments).run();
 }
 
 std::string format_braces(Interpreter& interpreter, std::string_view format,

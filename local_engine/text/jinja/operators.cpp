@@ -207,7 +207,7 @@ Value arithmetic(Interpreter& interpreter, Op op, const Value& left, const Value
   defined(right);
   if (left.is(Kind::string)) {
     if (op == Op::add && right.is(Kind::string)) return add_texts(interpreter, left, right);
-    if (op == Op::modulo) return interpreter.text(format_percent(interpreter, left.str(), right));
+    if (op == Op::modulo) return interpreter.text(format_percent(left.str(), right));
   }
   if (op == Op::add && left.kind() == right.kind() &&
       (left.is(Kind::list) || left.is(Kind::tuple))) {

@@ -19,8 +19,7 @@ namespace verbatim::local_engine::jinja {
 [[nodiscard]] Value slice(Interpreter& interpreter, const Value& value, const Value& start,
                           const Value& stop, const Value& step);
 /// left % right for a text on the left.
-[[nodiscard]] std::string format_percent(Interpreter& interpreter, std::string_view format,
-                                         const Value& arguments);
+[[nodiscard]] std::string format_percent(std::string_view format, const Value& arguments);
 /// str.format().
 [[nodiscard]] std::string format_braces(Interpreter& interpreter, std::string_view format,
                                         const CallArguments& arguments);

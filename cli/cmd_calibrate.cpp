@@ -1,0 +1,210 @@
+// verbatim replay calibrate: how far honest answers of another engine are from ours.
+
+#include "audit/reader.hpp"
+#include "cli/progress.hpp"
+#include "cli/replay_flags.hpp"
+#include "replay/calibration.hpp"
+#include "replay/verdict.hpp"
+#include "schema/file.hpp"
+
+#include <iostream>
+#include <map>
+#include <memory>
+
+namespace verbatim::cli {
+
+namespace {
+
+struct CalibrateFlags {
+  RecordFlags records;
+  std::string engine, out;
+  std::vector<std::string> alternatives;
+  EngineFlags options;
+  double rate = 0.01;
+};
+
+/// What one engine thinks of the selected answers, and why it could not say of the others.
+struct Scored {
+  std::vector<replay::ForeignScore> scores;
+  std::map<std::string, std::size_t> skipped;
+};
+
+/// Remote answers to `model` in the selection, scored. Logits are dropped at once: memory is bounded by the deficits.
+Result<Scored> score_all(audit::LogReader& reader, const std::vector<Uuid>& ids,
+                         const std::string& model, local_engine::Engine& engine,
+                         Progress& progress) {
+  Scored scored;
+  std::size_t done = 0;
+  for (const Uuid& id : ids) {
+    progress.show(++done, ids.size());
+    const auto leaves = replay::read_leaves(reader, id);
+    if (!leaves) return leaves.error();
+    const bool complete =
+        leaves->response && replay::text_at(leaves->response->json, {"status"}) == "complete";
+    if (!complete || replay::text_at(leaves->request.json, {"model", "requested"}) != model ||
+        replay::text_at(leaves->request.json, {"route", "upstream"}) == "local") {
+      ++scored.skipped["other"];
+      continue;
+    }
+    auto answer =
+        replay::score_foreign(reader, *leaves, replay::time_at(leaves->request.json), engine);
+    if (!answer) {
+      if (answer.error().code == Errc::storage_failed) return answer.error();
+      ++scored.skipped[answer.error().code == Errc::erased ? "erased" : "malformed_record"];
+      continue;
+    }
+    if (!answer->cannot.reason.empty()) ++scored.skipped[answer->cannot.reason];
+    for (replay::ForeignScore& score : answer->choices) {
+      score.result = {};
+      scored.scores.push_back(std::move(score));
+    }
+  }
+  return scored;
+}
+
+Result<std::vector<replay::Detection>> detect_all(
+    audit::LogReader& reader, const std::vector<Uuid>& ids, const CalibrateFlags& flags,
+    const std::string& model, const replay::Calibration& calibration, Progress& progress) {
+  auto places = named_places(flags.alternatives, "--alternative");
+  if (!places) return places.error();
+  auto options = engine_options(flags.options);
+  if (!options) return options.error();
+  std::vector<replay::Detection> detections;
+  for (const replay::ModelPlace& place : *places) {
+    replay::Engines engines({place}, *options);
+    const auto engine = engines.vouched(place.name);
+    if (!engine) return engine.error();
+    const auto scored = score_all(reader, ids, model, **engine, progress);
+    if (!scored) return scored.error();
+    detections.push_back(replay::detect(calibration, place.name, scored->scores));
+  }
+  return detections;
+}
+
+OrderedJson proportion(const replay::Proportion& value) {
+  return {{"count", value.count},
+          {"of", value.of},
+          {"share", value.share},
+          {"low", value.low},
+          {"high", value.high}};
+}
+
+OrderedJson detection_json(const replay::Detection& detection) {
+  return {{"name", detection.name},
+          {"records", detection.records},
+          {"tokens", detection.tokens},
+          {"tokens_beyond", proportion(detection.beyond)},
+          {"records_beyond", proportion(detection.records_beyond)},
+          {"tokens_needed",
+           detection.tokens_needed == 0 ? OrderedJson() : OrderedJson(detection.tokens_needed)}};
+}
+
+void print_calibration(const replay::Calibration& calibration, const Scored& honest,
+                       const std::vector<replay::Detection>& detections) {
+  std::cout << calibration.records << " honest answers, " << calibration.tokens << " tokens, "
+            << calibration.differing << " of them not the engine's choice\n"
+            << "threshold " << replay::decimal(calibration.threshold) << " logit units, at most "
+            << calibration.share_max << " of an answer's tokens; false positives at most "
+            << calibration.alpha << '\n';
+  for (const auto& [reason, count] : honest.skipped)
+    std::cout << "not used: " << count << " (" << reason << ")\n";
+  for (const replay::Detection& detection : detections) {
+    std::cout << detection.name << ": " << detection.records_beyond.count << " of "
+              << detection.records_beyond.of << " answers told apart; ";
+    if (detection.tokens_needed == 0) {
+      std::cout << "no token was beyond the threshold\n";
+    } else {
+      std::cout << detection.tokens_needed << " tokens needed for 95 %\n";
+    }
+  }
+}
+
+/// The calibration is in the log before a verdict may name it.
+Result<void> record(const Context& context, const replay::Calibration& calibration) {
+  static const SystemClock clock;
+  auto appender = audit::open_appender(context.data, clock);
+  if (!appender) return appender.error();
+  const std::string text = replay::calibration_text(calibration);
+  audit::LeafDraft draft;
+  draft.type = "calibration";
+  draft.fields = Json::parse(text);
+  for (const char* own : {"v", "type"}) draft.fields.erase(own);
+  draft.fields["sha256"] = sha256(text).hex();
+  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  if (!appended) return appended.error();
+  return {};
+}
+
+int run_calibrate(const Context& context, CalibrateFlags& flags) {
+  if (const auto finished = flags.records.finish(); !finished) return fail(finished.error());
+  const auto places = named_places({flags.engine}, "--engine");
+  if (!places) return fail(places.error());
+  const std::string model = places->front().name;
+  const auto options = engine_options(flags.options);
+  if (!options) return fail(options.error());
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return fail(reader.error());
+  const auto selected = replay::select(**reader, flags.records.selection);
+  if (!selected) return fail(selected.error());
+  replay::Engines engines(*places, *options);
+  const auto engine = engines.vouched(model);
+  if (!engine) return fail(engine.error());
+
+  static const SystemClock clock;
+  Progress progress(context.quiet, "scored", clock);
+  const auto honest = score_all(**reader, selected->ids, model, **engine, progress);
+  if (!honest) return fail(honest.error());
+  auto calibration = replay::calibrate(honest->scores, flags.rate);
+  if (!calibration) return fail(calibration.error());
+  calibration->model = model;
+  calibration->profile = (*engine)->profile();
+  calibration->weights_sha256 = (*engine)->fingerprint().weights_sha256.hex();
+  const auto detections = detect_all(**reader, selected->ids, flags, model, *calibration, progress);
+  if (!detections) return fail(detections.error());
+  progress.clear();
+
+  if (const auto recorded = record(context, *calibration); !recorded) return fail(recorded.error());
+  const std::string text = replay::calibration_text(*calibration);
+  if (!flags.out.empty()) {
+    if (const auto written = write_file(flags.out, text); !written) return fail(written.error());
+  }
+  if (context.json) {
+    OrderedJson found = OrderedJson::array();
+    for (const auto& detection : *detections) found.push_back(detection_json(detection));
+    print_json({{"calibration", OrderedJson::parse(text)},
+                {"sha256", sha256(text).hex()},
+                {"not_used", honest->skipped},
+                {"alternatives", std::move(found)}});
+  } else {
+    print_calibration(*calibration, *honest, *detections);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& replay, Context& context) {
+  auto flags = std::make_shared<CalibrateFlags>();
+  CLI::App* command = replay.add_subcommand(
+      "calibrate", "from honest answers of a remote engine: how far rounding alone goes");
+  flags->records.add(*command);
+  command
+      ->add_option("--engine", flags->engine, "NAME=PATH: the weights that NAME is known to serve")
+      ->required();
+  command->add_option("--alternative", flags->alternatives,
+                      "NAME=PATH of other weights: how soon would they be told apart?");
+  command->add_option("--rate", flags->rate, "of honest answers that may be called diverged")
+      ->check(CLI::Range(0.0001, 0.5))
+      ->capture_default_str();
+  command->add_option("--out", flags->out, "write the calibration here, for replay --calibration");
+  command->add_option("--backend", flags->options.backend, "scalar, avx2, avx512 or auto")
+      ->capture_default_str();
+  command->add_option("--threads", flags->options.threads, "0: all cores")
+      ->check(whole_number(0, kThreadsMax));
+  add_common(*command, context,
+             "verbatim replay calibrate --model llama --engine llama=./model --until 2026-11-01 "
+             "--out c.json");
+  command->callback([&context, flags] { context.exit_code = run_calibrate(context, *flags); });
+}
+
+}  // namespace verbatim::cli

@@ -1,0 +1,66 @@
+#include "cli/replay_flags.hpp"
+
+#include "kernels/backend.hpp"
+
+namespace verbatim::cli {
+
+void RecordFlags::add(CLI::App& command) {
+  command.add_option("--id", selection.ids, "record ids");
+  command.add_option("--since", selection.since, "RFC 3339 time or date");
+  command.add_option("--until", selection.until, "RFC 3339 time or date");
+  command.add_option("--model", selection.model, "records that asked for this model");
+  command
+      .add_option("--sample", selection.sample,
+                  "so many of the selected, drawn by a hash of checkpoint and id")
+      ->check(whole_number());
+  command.add_option("--checkpoint", checkpoint_file,
+                     "draw by this checkpoint, and from the records before it; else the newest");
+  command.add_flag("--all", all, "every exchange");
+}
+
+Result<void> RecordFlags::finish() {
+  if (!all && selection.ids.empty() && selection.since.empty() && selection.until.empty() &&
+      selection.model.empty() && selection.sample == 0) {
+    return Error{Errc::invalid_input, "nothing is selected", "",
+                 "give --all, --id, --since, --model or --sample"};
+  }
+  if (checkpoint_file.empty()) return {};
+  auto note = read_input(checkpoint_file);
+  if (!note) return note.error();
+  selection.checkpoint = std::move(*note);
+  return {};
+}
+
+Result<std::vector<replay::ModelPlace>> named_places(const std::vector<std::string>& assignments,
+                                                     const char* flag) {
+  std::vector<replay::ModelPlace> places;
+  for (const std::string& text : assignments) {
+    const auto pair = split_assignment(text);
+    if (!pair) return pair.error();
+    std::error_code ignored;
+    if (!std::filesystem::exists(pair->second, ignored)) {
+      return Error{Errc::not_found, "no model there", pair->second,
+                   std::string("check ") + flag + " " + pair->first + "=PATH"};
+    }
+    places.push_back({pair->first, pair->second, /*vouched=*/true});
+  }
+  return places;
+}
+
+Result<local_engine::EngineOptions> engine_options(const EngineFlags& flags) {
+  if (flags.backend != "auto") {
+    const auto backend = kernels::parse_backend(flags.backend);
+    if (!backend) return backend.error();
+    if (!kernels::supported(*backend)) {
+      return Error{Errc::unsupported, "this machine cannot run the backend " + flags.backend,
+                   "--backend", "use auto"};
+    }
+  }
+  local_engine::EngineOptions options;
+  options.backend = flags.backend;
+  options.threads = flags.threads;
+  options.profile = flags.profile;
+  return options;
+}
+
+}  // namespace verbatim::cli

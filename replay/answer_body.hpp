@@ -1,0 +1,26 @@
+#pragma once
+// A recorded answer's body, whole or streamed, as one JSON value, and what it says.
+
+#include "gateway/dialect.hpp"
+#include "schema/canonical_json.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace verbatim::replay {
+
+/// The API that `route.api` of a leaf names, if it is one that the local engine serves.
+[[nodiscard]] std::optional<gateway::Api> api_named(const std::string& name);
+
+/// A stream is joined. Nothing if the body is no such answer.
+[[nodiscard]] std::optional<Json> whole_answer(gateway::Api api, const std::string& body);
+
+struct AnswerChoice {
+  std::string text, finish;
+};
+/// By choice. Nothing if `choices` is no list, or an index is out of range or told twice.
+[[nodiscard]] std::optional<std::vector<AnswerChoice>> answer_choices(gateway::Api api,
+                                                                      const Json& whole);
+
+}  // namespace verbatim::replay

@@ -1,0 +1,44 @@
+#pragma once
+// Answers of another engine: what our engine thinks of each of their tokens, given that both serve the same weights.
+// Token-DiFR (Karvonen et al. 2025, arXiv 2511.20621) for greedy answers.
+
+#include "audit/reader.hpp"
+#include "local_engine/engine.hpp"
+#include "replay/recorded.hpp"
+
+#include <string>
+#include <vector>
+
+namespace verbatim::replay {
+
+/// One choice of a foreign answer, teacher-forced.
+struct ForeignScore {
+  std::vector<local_engine::TokenId> output_ids;  ///< recovered from the text
+  /// Of each token: the engine's best minus it; 0 if it is the engine's choice.
+  std::vector<float> deficits;
+  std::size_t differing = 0;  ///< tokens with another choice of the engine's
+  local_engine::GenerationResult result;
+
+  [[nodiscard]] float deficit_max() const;
+};
+
+/// Why a foreign answer cannot be scored: a reason of NOT_REPLAYABLE, and a sentence.
+struct CannotScore {
+  std::string reason, detail;
+};
+
+struct ForeignAnswer {
+  std::vector<ForeignScore> choices;  ///< empty if `cannot` says why
+  CannotScore cannot;
+};
+
+/// Rebuilds the request (template, special tokens, sampling as the API has it by default), recovers the tokens of the
+/// answer's text, and scores them in one prefill. `asked_us`: when the endpoint was asked, which a template may tell; for
+/// a cache hit that is before the record's own time. Greedy requests only: another engine's noise cannot be computed
+/// again. Errors as LogReader::content() gives them.
+[[nodiscard]] Result<ForeignAnswer> score_foreign(audit::LogReader& reader,
+                                                  const RecordedLeaves& record,
+                                                  std::int64_t asked_us,
+                                                  local_engine::Engine& engine);
+
+}  // namespace verbatim::replay

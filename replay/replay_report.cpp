@@ -1,0 +1,251 @@
+#include "replay/replay_report.hpp"
+
+#include "replay/charts.hpp"
+#include "replay/proportion.hpp"
+#include "replay/replay_sections.hpp"
+#include "replay/report_parts.hpp"
+
+#include <kReplayPage.hpp>
+#include <kReportStyle.hpp>
+
+#include <algorithm>
+
+namespace verbatim::replay {
+
+namespace {
+
+constexpr std::size_t kRowsShown = 5000, kEnvironmentsShown = 3;
+
+const char* claim_of(VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::bitwise:
+      return "These weights, this request and this seed give exactly this output: every token and "
+             "every logit.";
+    case VerdictKind::token_exact:
+      return "Every token is the engine\xE2\x80\x99s own choice; no digest of logits was recorded.";
+    case VerdictKind::within_margin:
+      return "Tokens differ only where two were nearly tied, no more than honest rounding "
+             "explains.";
+    case VerdictKind::diverged:
+      return "Not reproducible from what was recorded.";
+    case VerdictKind::not_replayable:
+      return "Nothing; the reason is given.";
+    case VerdictKind::erased:
+      return "Nothing: the contents were erased on purpose.";
+  }
+  return "";
+}
+
+std::string headline(const ReplayRun& run) {
+  const std::size_t all = run.verdicts.size();
+  const std::size_t bitwise = count_of(run, VerdictKind::bitwise);
+  const std::size_t diverged = count_of(run, VerdictKind::diverged);
+  const std::size_t silent =
+      count_of(run, VerdictKind::not_replayable) + count_of(run, VerdictKind::erased);
+  const std::string of_all = std::to_string(all) + (all == 1 ? " record" : " records");
+  if (all == 0) return "No record was selected";
+  if (diverged > 0) return std::to_string(diverged) + " of " + of_all + " could not be reproduced";
+  if (silent == all) return "None of " + of_all + " could be computed again";
+  if (bitwise == all) return "All " + of_all + " computed again, bit for bit";
+  return std::to_string(all - silent) + " of " + of_all + " computed again, and none diverged";
+}
+
+std::string lead(const ReplayRun& run) {
+  std::size_t tokens = 0;
+  for (const Verdict& verdict : run.verdicts) tokens += verdict.tokens;
+  std::string lead = plural(tokens, "token") + " compared";
+  for (const VerdictKind kind : kVerdictKinds) {
+    if (const std::size_t count = count_of(run, kind); count > 0) {
+      lead += ", " + std::to_string(count) + " " + std::string(verdict_name(kind));
+    }
+  }
+  return lead + ".";
+}
+
+Html facts(const ReplayRun& run) {
+  FactList list;
+  list.add("Selection", run.design);
+  list.add("Log", run.origin);
+  list.add("Its tree", text(std::to_string(run.selected.tree_size) + " leaves, root") +
+                           Html("<br>") + mono(run.selected.root));
+  list.add("Its key", mono(run.vkey));
+  list.add("Method", run.method == "decode" ? "decode: generated again, token by token"
+                                            : "score: prompt and recorded output in one prefill");
+  std::vector<std::string> seen;
+  for (const Verdict& verdict : run.verdicts) {
+    if (!verdict.engine) continue;
+    const ReplayEngine& engine = *verdict.engine;
+    const std::string key = engine.profile + engine.backend + engine.build + engine.weights_sha256;
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
+    seen.push_back(key);
+    list.add("Engine", text(engine.profile + ", " + engine.backend + ", build " + engine.build) +
+                           Html("<br>weights ") + mono(engine.weights_sha256));
+  }
+  list.add("Self-check",
+           run.engines_checked == 0
+               ? "no engine was needed in this run"
+               : plural(run.engines_checked, "engine") +
+                     " passed before judging: the same bits alone, in a batch, and in one prefill");
+  const auto resumed = static_cast<std::size_t>(std::count_if(
+      run.verdicts.begin(), run.verdicts.end(), [](const Verdict& v) { return v.resumed; }));
+  if (resumed > 0)
+    list.add("Taken over", plural(resumed, "verdict") + " of an earlier run by the same engine");
+  return list.html();
+}
+
+Html shares(const ReplayRun& run) {
+  std::vector<Part> parts;
+  for (const VerdictKind kind : kVerdictKinds) {
+    parts.push_back({std::string(verdict_name(kind)), style_of(kind), count_of(run, kind)});
+  }
+  return run.verdicts.empty() ? Html() : share_bar(parts, "Share of each verdict");
+}
+
+Html verdict_rows(const ReplayRun& run) {
+  const bool sampled = run.selected.matching > run.verdicts.size();
+  Html rows;
+  for (const VerdictKind kind : kVerdictKinds) {
+    const std::size_t count = count_of(run, kind);
+    if (count == 0 && kind != VerdictKind::bitwise && kind != VerdictKind::diverged) continue;
+    const Proportion share = wilson(count, run.verdicts.size());
+    Html row =
+        element("td", {{"class", "nowrap"}}, swatch(style_of(kind)) + text(verdict_name(kind))) +
+        number_cell(std::to_string(count)) + number_cell(percent(share.share));
+    if (sampled) row += number_cell(percent(share.low) + " to " + percent(share.high));
+    rows += element("tr", row + cell(text(claim_of(kind))));
+  }
+  return sampled ? table(head({{"verdict", ""},
+                               {"records", "number"},
+                               {"share", "number"},
+                               {"95 % interval for all", "number"},
+                               {"what may be claimed", ""}}),
+                         rows)
+                 : table(head({{"verdict", ""},
+                               {"records", "number"},
+                               {"share", "number"},
+                               {"what may be claimed", ""}}),
+                         rows);
+}
+
+Html reasons(const ReplayRun& run) {
+  std::map<std::pair<VerdictKind, std::string>, std::size_t> counts;
+  for (const Verdict& verdict : run.verdicts) {
+    if (!verdict.reason.empty()) ++counts[{verdict.kind, verdict.reason}];
+  }
+  if (counts.empty()) return {};
+  Html rows;
+  for (const auto& [key, count] : counts) {
+    rows += element("tr", element("td", {{"class", "nowrap"}},
+                                  swatch(style_of(key.first)) + text(verdict_name(key.first))) +
+                              cell(element("code", text(key.second))) +
+                              number_cell(std::to_string(count)));
+  }
+  return Html("<h3 style=\"margin-top:1.6rem\">Reasons</h3>") +
+         element("div", {{"class", "short"}},
+                 table(head({{"verdict", ""}, {"reason", ""}, {"records", "number"}}), rows));
+}
+
+Html environments(const ReplayRun& run) {
+  std::vector<const RecordedEnvironment*> shown;
+  for (const auto& [index, environment] : run.environments) shown.push_back(&environment);
+  if (shown.size() > kEnvironmentsShown)
+    shown.erase(shown.begin(), shown.end() - kEnvironmentsShown);
+  if (shown.empty()) return Html("<p>The records name no environment.</p>");
+  Html heads = element("th", text("fact")) + element("th", text("replayed here"));
+  for (const auto* environment : shown) {
+    heads += element("th", text("recorded, leaf " + std::to_string(environment->index)));
+  }
+  std::map<std::string, bool> names;
+  for (const auto& [name, value] : run.here) names[name] = true;
+  for (const auto* environment : shown) {
+    for (const auto& [name, value] : environment->facts) names[name] = true;
+  }
+  Html rows;
+  for (const auto& [name, unused] : names) {
+    const auto here = run.here.find(name);
+    const std::string own = here == run.here.end() ? "" : here->second;
+    Html row = cell(text(name)) + cell(text(own));
+    for (const auto* environment : shown) {
+      const auto there = environment->facts.find(name);
+      const std::string value = there == environment->facts.end() ? "" : there->second;
+      row += element("td", {{"class", value == own ? "" : "differs"}},
+                     value == own ? Html("<span class=\"note\">the same</span>") : text(value));
+    }
+    rows += element("tr", row);
+  }
+  Html html = table(element("thead", element("tr", heads)), rows);
+  if (run.environments.size() > shown.size()) {
+    html += element("p", {{"class", "note"}},
+                    text("The newest " + std::to_string(shown.size()) + " of " +
+                         std::to_string(run.environments.size()) + " environments."));
+  }
+  return html;
+}
+
+Html record_row(const ReplayRun& run, const Verdict& verdict) {
+  const std::string id = verdict.record.str();
+  const bool linked = run.with_texts && !verdict.trace.empty();
+  std::string where = verdict.reason;
+  if (verdict.position) where += " at token " + std::to_string(*verdict.position);
+  if (verdict.origin)
+    where += (where.empty() ? "" : ", ") + std::string("cache hit of ") + verdict.origin->str();
+  return element(
+      "tr",
+      cell(linked ? element("a", {{"href", "#r-" + id}, {"class", "mono"}}, text(id)) : mono(id)) +
+          element("td", {{"class", "nowrap"}},
+                  text(verdict.time_us == 0 ? "" : format_rfc3339(verdict.time_us).substr(0, 19))) +
+          cell(text(verdict.model)) +
+          element("td", {{"class", "nowrap"}},
+                  swatch(style_of(verdict.kind)) + text(verdict_name(verdict.kind))) +
+          cell(text(where)) + number_cell(std::to_string(verdict.tokens)) +
+          number_cell(verdict.response_index ? std::to_string(*verdict.response_index) : ""));
+}
+
+Html records(const ReplayRun& run) {
+  Html rows;
+  for (std::size_t i = 0; i < std::min(kRowsShown, run.verdicts.size()); ++i)
+    rows += record_row(run, run.verdicts[i]);
+  Html html = table(head({{"record", ""},
+                          {"asked (UTC)", ""},
+                          {"model", ""},
+                          {"verdict", ""},
+                          {"reason", ""},
+                          {"tokens", "number"},
+                          {"leaf", "number"}}),
+                    rows);
+  if (run.verdicts.size() > kRowsShown) {
+    html += element("p", {{"class", "note"}},
+                    text(std::to_string(run.verdicts.size() - kRowsShown) +
+                         " more are in the CSV file and the JSON output."));
+  }
+  return html;
+}
+
+}  // namespace
+
+std::size_t count_of(const ReplayRun& run, VerdictKind kind) {
+  return static_cast<std::size_t>(
+      std::count_if(run.verdicts.begin(), run.verdicts.end(),
+                    [&](const Verdict& verdict) { return verdict.kind == kind; }));
+}
+
+std::string replay_report(const ReplayRun& run) {
+  return fill(kReplayPage,
+              {{"title", text("Replay of " + run.origin + ": " + headline(run))},
+               {"style", embed(kReportStyle)},
+               {"headline", text(headline(run))},
+               {"lead", text(lead(run))},
+               {"facts", facts(run)},
+               {"shares", shares(run)},
+               {"verdicts", verdict_rows(run)},
+               {"reasons", reasons(run)},
+               {"timeline", time_line_section(run)},
+               {"margins", margins_section(run)},
+               {"divergences", divergences_section(run)},
+               {"texts", texts_section(run)},
+               {"environments", environments(run)},
+               {"records", records(run)},
+               {"made", text("Made " + run.made + " by verbatim " + VERBATIM_VERSION + ".")}});
+}
+
+}  // namespace verbatim::replay

@@ -1,0 +1,51 @@
+#pragma once
+// Small pieces that the reports share: tables, facts, plurals.
+
+#include "replay/html.hpp"
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+namespace verbatim::replay {
+
+/// "1 answer", "2 answers".
+[[nodiscard]] inline std::string plural(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+[[nodiscard]] inline Html mono(const std::string& shown) {
+  return element("span", {{"class", "mono"}}, text(shown));
+}
+
+[[nodiscard]] inline Html cell(const Html& content) { return element("td", content); }
+[[nodiscard]] inline Html number_cell(const std::string& shown) {
+  return element("td", {{"class", "number"}}, text(shown));
+}
+
+/// Heads of columns: name, and the class "number" where a column holds numbers.
+[[nodiscard]] inline Html head(std::initializer_list<std::pair<const char*, const char*>> names) {
+  Html row;
+  for (const auto& [name, style] : names) row += element("th", {{"class", style}}, text(name));
+  return element("thead", element("tr", row));
+}
+
+[[nodiscard]] inline Html table(const Html& heads, const Html& rows) {
+  return element("div", {{"class", "scroll"}}, element("table", heads + element("tbody", rows)));
+}
+
+/// A list of names and values.
+class FactList {
+ public:
+  void add(const char* name, const Html& value) {
+    list_ += element("dt", text(name)) + element("dd", value);
+  }
+  void add(const char* name, const std::string& value) { add(name, text(value)); }
+  [[nodiscard]] Html html() const { return element("dl", {{"class", "facts"}}, list_); }
+
+ private:
+  Html list_;
+};
+
+}  // namespace verbatim::replay

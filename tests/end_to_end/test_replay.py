@@ -1,0 +1,249 @@
+"""`verbatim replay` as a run: its report, tables, design, resumption; and answers of another engine, calibrated."""
+import csv
+import json
+import shutil
+import struct
+import tempfile
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import support
+from support import Gateway, chat
+
+KINDS = ["BITWISE", "TOKEN_EXACT", "WITHIN_MARGIN", "DIVERGED", "NOT_REPLAYABLE", "ERASED"]
+
+
+class Tables(HTMLParser):
+    """The rows of a page's tables as texts, by the tables' column heads; the page's text; the names of its elements."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tables, self.text, self.tags, self.links = {}, "", Counter(), []
+        self.head, self.row, self.cell = None, None, None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        if tag == "a":
+            self.links.append(dict(attributes)["href"])
+        if tag == "table":
+            self.head, self.rows = [], []
+        if tag == "tr":
+            self.row = []
+        if tag in ("td", "th"):
+            self.cell = ""
+
+    def handle_endtag(self, tag):
+        if tag == "th":
+            self.head.append(self.cell)
+        if tag == "td":
+            self.row.append(self.cell.strip())
+        if tag in ("td", "th"):
+            self.cell = None
+        if tag == "tr" and self.row:
+            self.rows.append(self.row)
+        if tag == "table":
+            self.tables[tuple(self.head)] = self.rows
+
+    def handle_data(self, data):
+        self.text += data
+        if self.cell is not None:
+            self.cell += data
+
+
+def perturbed(model, folder, scale):
+    """A copy of a model whose every 37th weight is off by a factor."""
+    shutil.copytree(model, folder)
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    header = struct.unpack("<Q", data[:8])[0]
+    tensors = json.loads(data[8:8 + header])
+    sizes = {"F32": ("<f", 4), "BF16": (None, 2), "F16": ("<e", 2)}
+    for name, tensor in sorted(tensors.items()):
+        if name == "__metadata__":
+            continue
+        form, size = sizes[tensor["dtype"]]
+        begin, end = (8 + header + at for at in tensor["data_offsets"])
+        for at in range(begin, end, 37 * size):
+            if form:
+                data[at:at + size] = struct.pack(form, struct.unpack(form, data[at:at + size])[0] * scale)
+            else:  # bf16 is the upper half of f32
+                value = struct.unpack("<f", b"\0\0" + data[at:at + 2])[0] * scale
+                data[at:at + 2] = struct.pack("<f", value)[2:]
+    path.write_bytes(data)
+    return folder
+
+
+class ReplayTest(support.ProgramTest):
+    """One log, recorded once: honest answers of the local model, and others that cannot be computed again."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.original = Path(tempfile.mkdtemp(prefix="verbatim-replay-"))
+        cls.addClassCleanup(shutil.rmtree, cls.original, ignore_errors=True)
+        with Gateway(cls.original / "data", "--model", f"demo={support.DEMO_MODEL}") as gateway:
+            for index in range(6):
+                gateway.post("/v1/chat/completions", chat(f"Who are you, number {index}?", temperature=0))
+            gateway.post("/v1/chat/completions", chat("Tell me a story.", temperature=1, seed=3))
+            gateway.post("/v1/chat/completions", {**chat("x"), "model": "none"})
+
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(self.original / "data", self.data)
+
+    def replay(self, *args, code=0, env=None):
+        return self.run_well("replay", "--data", self.data, *args, "--json", code=code, env=env).json
+
+    def verdict_leaves(self):
+        """The newest verdict leaf of each record, as the log holds it."""
+        found = {}
+        for record in self.records("--all-types"):
+            if record["type"] == "replay_verdict":
+                leaf = self.run_well("log", "show", record["index"], "--data", self.data, "--json").json["leaves"][0]["leaf"]
+                found[leaf["record"]] = leaf
+        return found
+
+    def test_the_reports_figures_are_those_of_the_leaves(self):
+        report, table = self.folder / "report.html", self.folder / "records.csv"
+        run = self.replay("--all", "--report", report, "--csv", table)
+        leaves = self.verdict_leaves()
+        self.assertEqual(len(leaves), 8)
+        page = Tables(report.read_text())
+        kinds = Counter(leaf["verdict"] for leaf in leaves.values())
+        shown = next(rows for head, rows in page.tables.items() if head[0] == "verdict" and len(head) == 4)
+        self.assertEqual({row[0]: int(row[1]) for row in shown if int(row[1])}, dict(kinds))
+        for row in shown:
+            share = kinds[row[0]] / len(leaves)
+            self.assertEqual(row[2], "0 %" if share == 0 else f"{100 * share:.1f} %")
+        reasons = Counter(leaf["reason"] for leaf in leaves.values() if "reason" in leaf)
+        shown = page.tables.get(("verdict", "reason", "records"), [])
+        self.assertEqual({row[1]: int(row[2]) for row in shown}, dict(reasons))
+        tokens = sum(leaf["tokens"] for leaf in leaves.values())
+        self.assertIn(f"{tokens} tokens compared", page.text)
+        margins = [sum(column) for column in zip(*(leaf["margins"] for leaf in leaves.values() if "margins" in leaf))]
+        self.assertEqual(sum(margins), tokens)
+        self.assertEqual(run["figures"]["margins"]["counts"], margins)
+        self.assertEqual(run["figures"]["verdicts"], {kind: kinds[kind] for kind in KINDS})
+        self.assertIn(f"of {tokens} tokens", page.text)
+        records = next(rows for head, rows in page.tables.items() if head[0] == "record")
+        self.assertEqual({row[0]: (row[3], int(row[5])) for row in records},
+                         {leaf["record"]: (leaf["verdict"], leaf["tokens"]) for leaf in leaves.values()})
+        with open(table, newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual({row["id"]: (row["verdict"], row["reason"]) for row in rows},
+                         {leaf["record"]: (leaf["verdict"], leaf.get("reason", "")) for leaf in leaves.values()})
+        self.assert_valid()
+
+    def test_the_report_loads_nothing_and_is_recorded_as_a_reading_of_its_texts(self):
+        report = self.folder / "report.html"
+        self.replay("--all", "--report", report)
+        page = Tables(report.read_text())
+        self.assertTrue(page.links)
+        self.assertTrue(all(link.startswith("#r-") for link in page.links), page.links)
+        self.assertFalse({"script", "img", "link", "iframe", "object"} & set(page.tags))
+        self.assertNotRegex(report.read_text(), r'\b(src|action|formaction|background)=|url\(|@import')
+        self.assertEqual(report.stat().st_mode & 0o777, 0o600)
+        accesses = [r for r in self.records("--all-types") if r["type"] == "access"]
+        self.assertEqual(len(accesses), 7)
+
+    def test_a_report_without_texts_shows_none_and_reads_none(self):
+        report = self.folder / "report.html"
+        self.replay("--all", "--report", report, "--no-texts")
+        self.assertNotIn("demo model", Tables(report.read_text()).text)
+        self.assertEqual([r for r in self.records("--all-types") if r["type"] == "access"], [])
+
+    def test_a_run_goes_on_where_one_ended(self):
+        some = [record["id"] for record in self.records()][:3]
+        self.replay("--id", some[0], "--id", some[1], "--id", some[2])
+        run = self.replay("--all", "--resume")
+        self.assertEqual([r["id"] for r in run["records"] if r.get("resumed")], some)
+        self.assertEqual(sum(run["summary"].values()), 8)
+        again = self.replay("--all", "--resume")
+        # What no engine judged is looked at again: it may have changed.
+        self.assertEqual([r["id"] for r in again["records"] if not r.get("resumed")],
+                         [r["id"] for r in again["records"] if r["verdict"] == "NOT_REPLAYABLE"])
+        self.assertEqual(again["summary"], run["summary"])
+        self.assertEqual(again["figures"]["margins"], run["figures"]["margins"])
+        self.assertFalse(any(r.get("resumed") for r in self.replay("--all")["records"]))
+
+    def test_a_second_run_gives_the_same_leaves(self):
+        def fields():
+            self.replay("--all")
+            leaves = self.verdict_leaves()
+            return {record: {k: v for k, v in leaf.items() if k not in ("id", "time", "contents")}
+                    for record, leaf in leaves.items()}
+
+        self.assertEqual(fields(), fields())
+
+    def test_the_design_is_stated_and_a_kept_checkpoint_draws_the_same_sample(self):
+        kept = self.folder / "checkpoint"
+        kept.write_text(self.run_well("checkpoint", "--data", self.data).out)
+        first = self.replay("--sample", 3, "--checkpoint", kept)
+        self.assertIn("3 of the 8 exchanges in the log of", first["design"])
+        self.assertEqual(first["figures"]["matching"], 8)
+        second = self.replay("--sample", 3, "--checkpoint", kept, "--resume")
+        self.assertEqual([r["id"] for r in second["records"]], [r["id"] for r in first["records"]])
+        kept.write_text(kept.read_text().replace("\n", "x\n", 1))
+        self.assert_one_line_error(support.verbatim("replay", "--data", self.data, "--sample", 3, "--checkpoint", kept), 2,
+                                   "checkpoint")
+
+    def test_environments_are_compared(self):
+        run = self.replay("--all")
+        self.assertEqual(len(run["environments"]), 1)
+        self.assertEqual(run["environments"][0]["differs"], [])
+        self.assertEqual(run["here"], run["environments"][0]["recorded"])
+        self.assertEqual(run["engines_checked"], 1)
+
+    def test_weights_that_were_changed_are_a_reason_and_the_run_goes_on(self):
+        other = perturbed(support.DEMO_MODEL, self.folder / "other", 1.5)
+        run = self.replay("--all", "--engine", f"demo={other}")
+        self.assertEqual(run["summary"]["NOT_REPLAYABLE"], 8)
+        self.assertEqual(Counter(r["reason"] for r in run["records"])["weights_differ"], 7)
+
+    def test_calibrate_is_asked_for_by_its_name(self):
+        self.assert_one_line_error(support.verbatim("replay", "calibrate", "--data", self.data, "--all"), 2, "--engine")
+        self.assert_one_line_error(
+            support.verbatim("replay", "calibrate", "--data", self.data, "--all", "--engine", f"demo={support.DEMO_MODEL}"),
+            2, "0 honest records are too few")
+
+
+class ForeignTest(support.ProgramTest):
+    """A gateway in front of another server of the same weights."""
+
+    def test_another_engines_answers_are_calibrated_and_others_told_apart(self):
+        far = self.gateway("--model", f"demo={support.DEMO_MODEL}", data=self.folder / "far")
+        wrong_weights = perturbed(support.DEMO_MODEL, self.folder / "wrong", 3)
+        wrong = self.gateway("--model", f"demo={wrong_weights}", data=self.folder / "wrong-data")
+        with self.gateway("--upstream", f"far={far.url}") as gateway:
+            for index in range(39):
+                gateway.post("/v1/chat/completions", chat(f"What is number {index}?", temperature=0))
+        calibration = self.folder / "calibration.json"
+        made = self.run_well("replay", "calibrate", "--data", self.data, "--model", "demo", "--engine",
+                             f"demo={support.DEMO_MODEL}", "--alternative", f"wrong={wrong_weights}", "--rate", 0.05,
+                             "--out", calibration, "--json").json
+        self.assertEqual(made["calibration"]["records"], 39)
+        self.assertEqual(made["calibration"]["threshold"], "0")  # the same engine, so no noise at all
+        self.assertGreater(made["alternatives"][0]["records_beyond"]["share"], 0.5)
+        self.assertGreater(made["alternatives"][0]["tokens_needed"], 0)
+        run = self.run_well("replay", "--data", self.data, "--all", "--engine", f"demo={support.DEMO_MODEL}",
+                            "--calibration", calibration, "--json").json
+        self.assertEqual(run["summary"]["TOKEN_EXACT"], 39)
+        self.assertEqual({r["weights"] for r in run["records"]}, {"claimed"})
+        honest = {record["id"] for record in self.records()}
+        with self.gateway("--upstream", f"wrong={wrong.url}") as gateway:
+            for index in range(5):
+                gateway.post("/v1/chat/completions", chat(f"What is number {index}?", temperature=0),
+                             {"cache-control": "no-store"})
+        run = self.run_well("replay", "--data", self.data, "--all", "--engine", f"demo={support.DEMO_MODEL}",
+                            "--calibration", calibration, "--json", code=1).json
+        others = [r for r in run["records"] if r["id"] not in honest]
+        self.assertGreater(sum(r["verdict"] == "DIVERGED" for r in others), 2, others)
+        self.assertEqual({r["verdict"] for r in run["records"] if r["id"] in honest}, {"TOKEN_EXACT"})
+        types = [r["type"] for r in self.records("--all-types")]
+        self.assertEqual(types.count("calibration"), 1)
+        self.assert_valid()
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,310 @@
+// Answers of another engine that serves the same weights: calibrated, explained, or told apart.
+
+#include "replay/calibration.hpp"
+#include "replay/engine_check.hpp"
+#include "tests/replay/recorded_world.hpp"
+#include "tests/support/shared.hpp"
+
+#include <gtest/gtest.h>
+
+namespace verbatim {
+namespace {
+
+using gateway::Api;
+using replay::Calibration;
+using replay::ForeignScore;
+using replay::Verdict;
+using replay::VerdictKind;
+using test::Exchange;
+
+/// Deficits of one honest answer: `flips` near ties of `deficit` among 100 tokens.
+ForeignScore honest(float deficit, std::size_t flips) {
+  ForeignScore score;
+  score.deficits.assign(100, 0);
+  std::fill_n(score.deficits.begin(), flips, deficit);
+  score.differing = flips;
+  return score;
+}
+
+TEST(Calibration, TheLimitsAreOrderStatisticsOfHonestRecords) {
+  // 1 / 0.05 * 2 - 1 = 39 records: k = ceil(0.975 * 40) = 39, the largest.
+  std::vector<ForeignScore> scores;
+  for (int i = 1; i <= 39; ++i) scores.push_back(honest(static_cast<float>(i), 1));
+  EXPECT_EQ(replay::calibrate(scores, 0.05).value().threshold, 39.0F);
+  scores.pop_back();
+  EXPECT_EQ(replay::calibrate(scores, 0.05).error().code, Errc::invalid_input);
+  // 199 records at 0.05: k = ceil(0.975 * 200) = 195.
+  scores.clear();
+  for (int i = 199; i >= 1; --i) scores.push_back(honest(static_cast<float>(i), 2));
+  const Calibration calibration = replay::calibrate(scores, 0.05).value();
+  EXPECT_EQ(calibration.threshold, 195.0F);
+  EXPECT_EQ(calibration.share_max, 0.02);
+  EXPECT_EQ(calibration.tokens, 19'900U);
+  EXPECT_EQ(calibration.differing, 398U);
+}
+
+TEST(Calibration, BothLimitsMustHold) {
+  Calibration calibration;
+  calibration.threshold = 0.1F;
+  calibration.share_max = 0.05;
+  EXPECT_TRUE(replay::within(calibration, 0.1F, 5, 100));
+  EXPECT_FALSE(replay::within(calibration, 0.11F, 5, 100));
+  EXPECT_FALSE(replay::within(calibration, 0.1F, 6, 100));
+}
+
+TEST(Calibration, TokensNeededFollowFromTheShareBeyond) {
+  Calibration calibration;
+  calibration.threshold = 0.1F;
+  calibration.share_max = 1;
+  const auto detection = replay::detect(calibration, "q4", {honest(1, 10), honest(0.05F, 10)});
+  EXPECT_EQ(detection.tokens, 200U);
+  EXPECT_EQ(detection.beyond.count, 10U);
+  EXPECT_EQ(detection.records_beyond.count, 1U);
+  EXPECT_EQ(detection.tokens_needed, 59U);  // log(0.05) / log(0.95) = 58.4
+  EXPECT_EQ(replay::detect(calibration, "same", {honest(0, 0)}).tokens_needed, 0U);
+}
+
+TEST(Calibration, ItsTextReadsBackAsItself) {
+  Calibration calibration;
+  calibration.model = "demo";
+  calibration.weights_sha256 = std::string(64, 'a');
+  calibration.profile = "f32-k256/1";
+  calibration.records = 39;
+  calibration.threshold = 0.0031F;
+  calibration.share_max = 0.03;
+  const std::string text = replay::calibration_text(calibration);
+  EXPECT_EQ(replay::calibration_text(replay::parse_calibration(text).value()), text);
+  for (const char* bad : {"", "[]", "{}", R"({"v":1,"type":"verbatim_calibration"})",
+                          R"({"v":1,"type":"verbatim_calibration","threshold":"-1"})"}) {
+    EXPECT_EQ(replay::parse_calibration(bad).error().code, Errc::invalid_input) << bad;
+  }
+}
+
+/// Exchanges that a remote endpoint answered; here they are the demo model's own answers, changed by the test.
+class Foreign : public testing::Test {
+ protected:
+  void SetUp() override { world_.places = {{"demo", test::RecordedWorld::model_path(), true}}; }
+
+  static void make_remote(Exchange& exchange) {
+    exchange.upstream = "somewhere";
+    exchange.tokens = nullptr;
+    exchange.response.erase("engine");
+  }
+  Verdict verdict_of(const std::function<void(Exchange&)>& forge = {}) {
+    return world_.replay(world_.chat("What is a Merkle tree?", [&](Exchange& exchange) {
+      make_remote(exchange);
+      if (forge) forge(exchange);
+    }));
+  }
+  void calibrate(float threshold, double share_max) {
+    Calibration calibration;
+    calibration.model = "demo";
+    calibration.profile = world_.engine()->profile();
+    calibration.weights_sha256 = world_.engine()->fingerprint().weights_sha256.hex();
+    calibration.threshold = threshold;
+    calibration.share_max = share_max;
+    world_.calibration = calibration;
+  }
+  static void replace(std::string& where, const std::string& what, const std::string& with) {
+    const std::size_t at = where.find(what);
+    ASSERT_NE(at, std::string::npos) << what;
+    where.replace(at, what.size(), with);
+  }
+
+  test::RecordedWorld world_{test::fresh_dir()};
+};
+
+TEST_F(Foreign, AnHonestAnswerIsTokenExactAndItsWeightsAreClaimed) {
+  const Verdict verdict = verdict_of();
+  EXPECT_EQ(verdict.kind, VerdictKind::token_exact) << verdict.detail;
+  EXPECT_TRUE(verdict.claimed_weights);
+  EXPECT_GT(verdict.tokens, 10U);
+  EXPECT_EQ(replay::verdict_fields(verdict)["weights"], "claimed");
+}
+
+TEST_F(Foreign, HonestAnswersOfEveryApiAreTokenExact) {
+  const std::pair<Api, const char*> requests[] = {
+      {Api::openai_completions,
+       R"({"model":"demo","prompt":"The log","temperature":0,"max_tokens":40})"},
+      {Api::openai_completions,
+       R"({"model":"demo","prompt":["A Merkle","Who"],"temperature":0,"max_tokens":20})"},
+      {Api::openai_chat,
+       R"({"model":"demo","messages":[{"role":"user","content":"Who are you?"}],"temperature":0,"max_tokens":9})"},
+      {Api::anthropic_messages,
+       R"({"model":"demo","messages":[{"role":"user","content":"Hello"}],"temperature":0,"max_tokens":30})"},
+  };
+  for (const auto& [api, body] : requests) {
+    Exchange exchange = world_.answer(api, body);
+    make_remote(exchange);
+    const Verdict verdict = world_.replay(world_.record(api, exchange));
+    EXPECT_EQ(verdict.kind, VerdictKind::token_exact)
+        << body << ": " << verdict.reason << " " << verdict.detail;
+  }
+}
+
+TEST_F(Foreign, WithoutTheOperatorsWordItIsRemote) {
+  world_.places = {{"demo", test::RecordedWorld::model_path(), false}};
+  EXPECT_EQ(verdict_of().reason, "remote");
+  world_.places = {{"other", test::RecordedWorld::model_path(), true}};
+  EXPECT_EQ(verdict_of().reason, "remote");
+}
+
+TEST_F(Foreign, AnEditedWordIsDivergedWhereItStands) {
+  const auto edit = [](Exchange& exchange) {
+    replace(exchange.response_body, "tree of hashes", "list of hashes");
+  };
+  for (const bool calibrated : {false, true}) {
+    if (calibrated) calibrate(0.5F, 0.1);
+    const Verdict verdict = verdict_of(edit);
+    EXPECT_EQ(verdict.kind, VerdictKind::diverged);
+    EXPECT_EQ(verdict.reason, "token");
+    // A token may hold the blank before its word.
+    const std::size_t word = std::string("A Merkle tree is a ").size();
+    EXPECT_TRUE(verdict.character == word || verdict.character == word - 1) << *verdict.character;
+    EXPECT_GT(*verdict.deficit, calibrated ? 0.5F : 0.0F);
+  }
+}
+
+TEST_F(Foreign, AnEditedQuestionIsDiverged) {
+  calibrate(0.5F, 0.1);
+  const Verdict verdict =
+      verdict_of([](Exchange& e) { replace(e.request_body, "a Merkle tree", "an auditor"); });
+  EXPECT_EQ(verdict.kind, VerdictKind::diverged);
+}
+
+TEST_F(Foreign, ACacheHitIsJudgedByWhatItSentItself) {
+  const Uuid origin = world_.chat("What is a Merkle tree?", make_remote);
+  const auto hit = [&](Exchange& exchange) {
+    make_remote(exchange);
+    exchange.response = {{"status", "cache_hit"}, {"cache", "hit"}, {"origin", origin.str()}};
+  };
+  EXPECT_EQ(world_.replay(world_.chat("What is a Merkle tree?", hit)).kind,
+            VerdictKind::token_exact);
+  const Verdict edited = world_.replay(world_.chat("What is a Merkle tree?", [&](Exchange& e) {
+    hit(e);
+    replace(e.response_body, "tree of hashes", "list of hashes");
+  }));
+  EXPECT_EQ(edited.kind, VerdictKind::diverged);
+  EXPECT_EQ(edited.origin, origin);
+}
+
+TEST_F(Foreign, ASampledAnswerCannotBeComputedAgain) {
+  EXPECT_EQ(verdict_of([](Exchange& e) {
+              replace(e.request_body, "\"temperature\":0", "\"temperature\":1");
+            }).reason,
+            "unseeded");
+}
+
+TEST_F(Foreign, OnlyACalibrationOfTheseWeightsExplains) {
+  const auto edit = [](Exchange& exchange) {
+    replace(exchange.response_body, "tree of hashes", "list of hashes");
+  };
+  calibrate(1000, 1);
+  EXPECT_EQ(verdict_of(edit).kind, VerdictKind::within_margin);
+  world_.calibration->weights_sha256 = std::string(64, 'b');
+  const Verdict verdict = verdict_of(edit);
+  EXPECT_EQ(verdict.kind, VerdictKind::diverged);
+  EXPECT_FALSE(verdict.tolerance);
+}
+
+TEST_F(Foreign, AVerdictWithinMarginNamesItsCalibration) {
+  calibrate(1000, 1);
+  const Verdict verdict =
+      verdict_of([](Exchange& e) { replace(e.response_body, "tree of hashes", "list of hashes"); });
+  ASSERT_TRUE(verdict.tolerance);
+  EXPECT_EQ(verdict.tolerance->calibration_sha256,
+            sha256(replay::calibration_text(*world_.calibration)).hex());
+  EXPECT_EQ(verdict.tolerance->threshold, "1000");
+  EXPECT_EQ(replay::verdict_fields(verdict)["calibration"]["false_positive_rate"], "0.01");
+}
+
+TEST_F(Foreign, WhatCannotBeScoredSaysWhy) {
+  EXPECT_EQ(verdict_of([](Exchange& e) {
+              replace(e.request_body, "\"temperature\":0", "\"temperature\":0,\"tools\":[1]");
+            }).reason,
+            "parameters");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.response_body = "<html>"; }).reason, "no_output");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.response_body = R"({"choices":3})"; }).reason,
+            "no_output");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.response_body = R"({"choices":[1,2]})"; }).reason,
+            "malformed_record");
+  EXPECT_EQ(verdict_of([](Exchange& e) {
+              e.response_body =
+                  R"({"choices":[{"message":{"content":""},"finish_reason":"length"}]})";
+            }).reason,
+            "no_output");
+}
+
+TEST(Engines, AModelOfTheRecordsNameIsReadOnceAndOthersOnlyIfTheyHaveTheWeights) {
+  const auto demo = test::RecordedWorld::engine();
+  const std::string weights = demo->fingerprint().weights_sha256.hex();
+  std::vector<std::string> loaded;
+  const auto path = test::RecordedWorld::model_path();
+  replay::Engines engines({{"other", path.parent_path()}, {"demo", path}, {"demo2", path}}, {},
+                          [&](const std::filesystem::path& from, const auto&) {
+                            loaded.push_back(from.filename().string());
+                            return Result<std::shared_ptr<local_engine::Engine>>(demo);
+                          });
+  EXPECT_TRUE(engines.with_weights(weights, "demo"));
+  EXPECT_TRUE(engines.with_weights(weights, "demo"));
+  EXPECT_EQ(loaded, std::vector<std::string>{"model"});
+  EXPECT_EQ(engines.checked(), 1U);
+  EXPECT_EQ(engines.with_weights(std::string(64, 'b'), "demo").error().code, Errc::not_found);
+  EXPECT_TRUE(engines.name_has_other_weights("demo", std::string(64, 'b')));
+  EXPECT_FALSE(engines.name_has_other_weights("other", std::string(64, 'b')));
+  EXPECT_EQ(loaded.size(), 1U);
+}
+
+/// An engine whose batches are wrong: what a self-check is for.
+class WrongInBatches final : public local_engine::Engine {
+ public:
+  explicit WrongInBatches(std::shared_ptr<Engine> right) : right_(std::move(right)) {}
+  std::shared_ptr<local_engine::Generation> generate(
+      local_engine::GenerationRequest request,
+      std::function<void(const local_engine::TokenInfo&)> on_token,
+      std::function<void(Result<local_engine::GenerationResult>)> done) override {
+    return right_->generate(std::move(request), std::move(on_token), std::move(done));
+  }
+  Result<local_engine::GenerationResult> score(
+      const local_engine::GenerationRequest& request,
+      const std::vector<local_engine::TokenId>& output) override {
+    auto result = right_->score(request, output);
+    if (result) result->logits_digest.bytes[0] ^= 1;
+    return result;
+  }
+  const local_engine::Fingerprint& fingerprint() const override { return right_->fingerprint(); }
+  std::shared_ptr<const local_engine::Tokenizer> tokenizer() const override {
+    return right_->tokenizer();
+  }
+  std::shared_ptr<const local_engine::ChatTemplate> chat_template() const override {
+    return right_->chat_template();
+  }
+  std::string backend() const override { return right_->backend(); }
+  std::string profile() const override { return right_->profile(); }
+  std::size_t context_max() const override { return right_->context_max(); }
+  std::size_t vocab_size() const override { return right_->vocab_size(); }
+  const std::vector<local_engine::TokenId>& eos_ids() const override { return right_->eos_ids(); }
+
+ private:
+  std::shared_ptr<Engine> right_;
+};
+
+TEST_F(Foreign, AnEngineThatFailsItsCheckJudgesNobody) {
+  EXPECT_EQ(replay::check_engine(*world_.engine()).value(), "");
+  replay::Engines engines(world_.places, {}, [](const auto&, const auto&) {
+    return Result<std::shared_ptr<local_engine::Engine>>(
+        std::make_shared<WrongInBatches>(test::RecordedWorld::engine()));
+  });
+  replay::Environments environments{Json::object()};
+  const SystemClock clock;
+  const Uuid id = world_.chat("Who are you?");
+  const auto verdict = replay::replay_record(
+      *world_.reader(), id, {engines, environments, nullptr, replay::Method::score, clock});
+  ASSERT_FALSE(verdict);
+  EXPECT_EQ(verdict.error().code, Errc::unavailable);
+  EXPECT_TRUE(engines.failed());
+  EXPECT_EQ(engines.checked(), 0U);
+}
+
+}  // namespace
+}  // namespace verbatim

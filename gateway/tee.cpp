@@ -215,7 +215,7 @@ std::string Tee::take_body(bool all) {
   if (sample_) {
     tail_ = std::exchange(body_, {});
     if (all) sample_->add(tail_);
-    return sample_->take_beginning();
+    return {};
   }
   if (all) {
     tail_ = body_.substr(sent_);

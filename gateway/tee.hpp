@@ -82,10 +82,11 @@ class Tee final : public AnswerSink {
   /// `place`: where an offset into the body is in the body that is recorded.
   [[nodiscard]] std::string events_json(
       const std::function<std::size_t(std::size_t)>& place = nullptr) const;
-  /// The body for the record, of a sampled one its beginning; afterwards only sample() and finish() may be called. `all`:
-  /// also what finish() will send.
+  /// The body for the record; of a sampled one nothing, which has its beginning. Afterwards body() is empty. `all`: also
+  /// what finish() will send.
   [[nodiscard]] std::string take_body(bool all);
-  /// After take_body(): what is known of a body that was too long to be kept; null if it was kept.
+  /// After take_body(): what is known of a body that was too long to be kept, its beginning included; null if it was
+  /// kept.
   [[nodiscard]] BodySample* sample() { return sample_ ? &*sample_ : nullptr; }
 
   /// Sends what was held back, and the end. False if the client has gone.

@@ -165,6 +165,19 @@ class Redaction(CaptureTest):
             self.assertEqual(request["capture"]["left_out"]["request.body"], "unreadable")
         self.assert_nowhere(CANARIES)
 
+    def test_long_bodies_that_nobody_searches_are_not_kept_where_a_rule_might_apply(self):
+        long = EMAIL.encode() * 50_000  # more than one read
+        self.start("[limits]\nstream_above_bytes = 1000\n" + RULES,
+                   lambda request: Reply(headers=[("content-type", "audio/wav")], steps=[long]))
+        answer = self.server.post("/v1/files", long, {"content-type": "audio/wav"})
+        self.assertEqual((answer.body, self.upstream.requests[0].body), (long, long))
+        _, response, contents = self.recorded(answer.record)
+        self.assertEqual({name for name in contents if name.endswith((".body", ".digest"))}, set())
+        for part in ("request", "response"):
+            self.assertEqual(response[f"{part}_body"], {"bytes": len(long), "recorded": 0})
+            self.assertEqual(response["capture"]["left_out"][f"{part}.digest"], "unreadable")
+        self.assert_nowhere(CANARIES)
+
     def test_tokens_and_digests_of_logits_go_with_the_text_and_replays_say_so(self):
         config = self.folder / "verbatim.toml"
         config.write_text(RULES + f'[[model]]\nname = "demo"\npath = "{support.DEMO_MODEL}"\n')

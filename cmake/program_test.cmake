@@ -1,6 +1,6 @@
 # Tests in Python: against the whole program, or against the source itself.
 
-find_package(Python3 COMPONENTS Interpreter REQUIRED)
+include(python)
 
 # verbatim_python_test(end_to_end/test_x.py LABELS e2e [TIMEOUT 120] [PROGRAM])
 # Every method `test_...` of the file's one TestCase becomes one ctest case, named like those of C++:
@@ -24,7 +24,7 @@ function(verbatim_python_test source)
       set(class ${CMAKE_MATCH_1})
     elseif(line MATCHES "def (test_[a-z0-9_]+)")
       set(name ${folder}.${class}.${CMAKE_MATCH_1})
-      add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B ${file} ${class}.${CMAKE_MATCH_1})
+      add_test(NAME ${name} COMMAND ${VERBATIM_PYTHON} -B ${file} ${class}.${CMAKE_MATCH_1})
       set_tests_properties(${name} PROPERTIES
         LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
       if(arg_PROGRAM)

@@ -49,8 +49,9 @@ class KeyRotationTest : public LogTest {
   }
   /// Exit code of the script that a bundle carries.
   [[nodiscard]] static int python(const fs::path& script, const std::string& arguments) {
-    const int status =
-        std::system(("python3 -B '" + script.string() + "' " + arguments + " > /dev/null").c_str());
+    const int status = std::system(
+        ("'" VERBATIM_PYTHON "' -B '" + script.string() + "' " + arguments + " > /dev/null")
+            .c_str());
     return WEXITSTATUS(status);
   }
   [[nodiscard]] std::size_t signatures() const {

@@ -160,6 +160,28 @@ void compare_environment(audit::LogReader& reader, const Json& request, const Re
   verdict.environment_differs = found->differs;
 }
 
+/// Every choice against the engine. The worst verdict, with the tokens and margins of all.
+Verdict compare_choices(local_engine::Engine& engine, const std::vector<RecordedChoice>& choices,
+                        const std::vector<std::string>& digests, const ReplayWith& with,
+                        const Verdict& verdict) {
+  const std::int64_t start_us = with.clock.steady_us();
+  Verdict worst = verdict;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    Verdict one = verdict;
+    one.choice = i;
+    one.tokens = worst.tokens;
+    one.margins = worst.margins;
+    compare_choice(engine, choices[i], digests[i], with.method, one);
+    const std::size_t tokens_so_far = one.tokens;
+    const MarginCounts margins_so_far = one.margins;
+    if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
+    worst.tokens = tokens_so_far;
+    worst.margins = margins_so_far;
+  }
+  worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
+  return worst;
+}
+
 }  // namespace
 
 Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const ReplayWith& with) {
@@ -230,22 +252,8 @@ Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const Re
   }
 
   // 6. Every choice against the engine; the worst stands for the record.
-  const auto digests = recorded_digests(response, choices.size());
-  const std::int64_t start_us = with.clock.steady_us();
-  Verdict worst = verdict;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    Verdict one = verdict;
-    one.choice = i;
-    one.tokens = worst.tokens;
-    one.margins = worst.margins;
-    compare_choice(**engine, choices[i], digests[i], with.method, one);
-    const std::size_t tokens_so_far = one.tokens;
-    const MarginCounts margins_so_far = one.margins;
-    if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
-    worst.tokens = tokens_so_far;
-    worst.margins = margins_so_far;
-  }
-  worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
+  Verdict worst =
+      compare_choices(**engine, choices, recorded_digests(response, choices.size()), with, verdict);
   if (worst.kind != VerdictKind::bitwise && worst.kind != VerdictKind::token_exact) return worst;
 
   // 7. The tokens must belong to the bytes: the request as sent gives this prompt, and the answer as sent is the

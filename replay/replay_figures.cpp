@@ -128,8 +128,9 @@ OrderedJson replay_figures(const ReplayRun& run) {
   }
   OrderedJson environments = OrderedJson::array();
   for (const auto& [index, environment] : run.environments) {
-    const auto records = std::count_if(run.verdicts.begin(), run.verdicts.end(),
-                                       [&](const Verdict& v) { return v.environment == index; });
+    const auto records =
+        std::count_if(run.verdicts.begin(), run.verdicts.end(),
+                      [at = index](const Verdict& v) { return v.environment == at; });
     environments.push_back(
         {{"leaf", index}, {"records", records}, {"differs", environment.differs}});
   }

@@ -2,7 +2,7 @@
 
 #include "audit/erasure.hpp"
 #include "audit/reader.hpp"
-#include "cli/command.hpp"
+#include "cli/append_leaf.hpp"
 
 #include <iostream>
 #include <memory>
@@ -33,15 +33,11 @@ Result<audit::Scope> scope_of(const ScopeFlags& flags) {
   return scope;
 }
 
-Result<std::unique_ptr<audit::Appender>> appender_of(const Context& context) {
-  static const SystemClock clock;
-  return audit::open_appender(context.data, clock);
-}
-
 int run_erase(const Context& context, const ScopeFlags& flags, const std::string& reason) {
   const auto scope = scope_of(flags);
   if (!scope) return fail(scope.error());
-  const auto appender = appender_of(context);
+  static const SystemClock clock;
+  const auto appender = audit::open_appender(context.data, clock);
   if (!appender) return fail(appender.error());
   const auto report = (*appender)->erase({*scope, reason, actor()});
   if (!report) return fail(report.error());
@@ -64,9 +60,7 @@ int run_erase(const Context& context, const ScopeFlags& flags, const std::string
 
 /// Appends a leaf about a hold and prints its id.
 int append_hold(const Context& context, audit::LeafDraft draft) {
-  const auto appender = appender_of(context);
-  if (!appender) return fail(appender.error());
-  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  const auto appended = append_leaf(context, std::move(draft));
   if (!appended) return fail(appended.error());
   if (context.json) {
     print_json({{"id", appended->id.str()}, {"index", appended->index}});

@@ -2,7 +2,7 @@
 
 #include "audit/merkle.hpp"
 #include "audit/reader.hpp"
-#include "cli/command.hpp"
+#include "cli/append_leaf.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -106,13 +106,10 @@ Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader,
 /// Reading contents is itself recorded, before they are shown.
 Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf,
                            const Json& fields) {
-  static const SystemClock clock;
-  auto appender = audit::open_appender(context.data, clock);
-  if (!appender) return appender.error();
   audit::LeafDraft draft;
   draft.type = "access";
   draft.fields = {{"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor()}};
-  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  const auto appended = append_leaf(context, std::move(draft));
   if (!appended) return appended.error();
   return {};
 }

@@ -5,17 +5,13 @@
 
 #include <openssl/crypto.h>
 
-#include <chrono>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 namespace verbatim::gateway {
 
 namespace {
-
-constexpr std::chrono::milliseconds kWithin{10'000};
-constexpr std::uint32_t kHeaderBytesMax = 8192;
 
 /// In constant time, so that the token cannot be guessed piece by piece.
 bool has_token(const RequestHead& head, const std::string& token) {
@@ -47,24 +43,10 @@ Page page_for(const RequestHead& head, const Services& services) {
 }  // namespace
 
 net::awaitable<void> serve_admin(std::shared_ptr<ClientConnection> client, Services& services) {
-  for (bool keep_alive = true; keep_alive;) {
-    client->set_idle(true);
-    RequestParser parser(kHeaderBytesMax, /*body_bytes_max=*/0);
-    while (!parser.done() && parser.fault() == HttpFault::none) {
-      client->consume(parser.put(client->readable()));
-      if (parser.done() || parser.fault() != HttpFault::none) break;
-      const bool more = co_await client->more(kWithin);
-      if (!more) co_return client->close();
-    }
-    if (parser.fault() != HttpFault::none) break;
-    keep_alive = parser.keep_alive() && !services.draining;
-    const std::string text =
-        response_text(parser.head(), page_for(parser.head(), services), keep_alive);
-    const std::vector<net::const_buffer> pieces(1, net::buffer(text));
-    const bool sent = co_await client->write(pieces, kWithin);
-    keep_alive = keep_alive && sent;
-  }
-  client->close();
+  return serve_pages(
+      std::move(client), /*body_bytes_max=*/0,
+      [&services](RequestParser& request) { return page_for(request.head(), services); },
+      [&services] { return services.draining; });
 }
 
 }  // namespace verbatim::gateway

@@ -112,11 +112,7 @@ net::awaitable<bool> Exchange::run() {
 }
 
 net::awaitable<bool> Exchange::conclude_failed(std::exception_ptr thrown) {
-  Outcome outcome;
-  outcome.status = EndStatus::gateway_error;
-  outcome.http_status = 500;
-  outcome.error_kind = "internal_error";
-  outcome.error_message = "the gateway failed";
+  Outcome outcome = ended(EndStatus::gateway_error, 500, "internal_error", "the gateway failed");
   try {
     std::rethrow_exception(thrown);
   } catch (const std::exception& bug) {
@@ -140,11 +136,7 @@ net::awaitable<bool> Exchange::conclude_failed(std::exception_ptr thrown) {
 }
 
 net::awaitable<bool> Exchange::reject(int http_status, std::string kind, std::string message) {
-  Outcome outcome;
-  outcome.status = EndStatus::rejected;
-  outcome.http_status = http_status;
-  outcome.error_kind = std::move(kind);
-  outcome.error_message = std::move(message);
+  Outcome outcome = ended(EndStatus::rejected, http_status, std::move(kind), std::move(message));
   std::exception_ptr thrown;
   try {
     const bool keep = co_await refuse(std::move(outcome));
@@ -217,11 +209,9 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
 }
 
 net::awaitable<bool> Exchange::refuse_unrecorded() {
-  Outcome outcome;
-  outcome.status = EndStatus::gateway_error;
-  outcome.http_status = 503;
-  outcome.error_kind = "audit_log_unavailable";
-  outcome.error_message = "the audit log cannot be written, and nothing is answered unrecorded";
+  const Outcome outcome =
+      ended(EndStatus::gateway_error, 503, "audit_log_unavailable",
+            "the audit log cannot be written, and nothing is answered unrecorded");
   services_.metrics.count_exchange(api_, outcome.status, cache_status_,
                                    services_.clock.steady_us() - arrived_us_);
   Tee plain(*client_, services_.clock, tee_options());
@@ -274,12 +264,8 @@ std::optional<Outcome> Exchange::read_question() {
     auto decoded = decode_content(coding, body_, services_.config.limits.decoded_bytes_max);
     if (!decoded && decoded.error().code == Errc::out_of_range) {
       unread_ = "too_large";
-      Outcome outcome;
-      outcome.status = EndStatus::rejected;
-      outcome.http_status = 413;
-      outcome.error_kind = "request_body_too_large_after_decoding";
-      outcome.error_message = "the request's body unpacks to more than decoded_bytes_max";
-      return outcome;
+      return ended(EndStatus::rejected, 413, "request_body_too_large_after_decoding",
+                   "the request's body unpacks to more than decoded_bytes_max");
     }
     if (decoded) {
       decoded_ = std::move(*decoded);
@@ -305,11 +291,7 @@ std::optional<Outcome> Exchange::find_no_admission() {
     return std::nullopt;
   }
   const auto& refusal = std::get<KeyRing::Refusal>(verdict);
-  Outcome outcome;
-  outcome.status = EndStatus::rejected;
-  outcome.http_status = refusal.http_status;
-  outcome.error_kind = refusal.kind;
-  outcome.error_message = refusal.message;
+  Outcome outcome = ended(EndStatus::rejected, refusal.http_status, refusal.kind, refusal.message);
   outcome.retry_after_s = refusal.retry_after_s;
   return outcome;
 }

@@ -84,12 +84,7 @@ class Run : public std::enable_shared_from_this<Run> {
 };
 
 Outcome refused(int http_status, std::string kind, std::string message) {
-  Outcome outcome;
-  outcome.status = EndStatus::rejected;
-  outcome.http_status = http_status;
-  outcome.error_kind = std::move(kind);
-  outcome.error_message = std::move(message);
-  return outcome;
+  return ended(EndStatus::rejected, http_status, std::move(kind), std::move(message));
 }
 
 Outcome refused(const Error& error) {
@@ -100,12 +95,9 @@ Outcome refused(const Error& error) {
 /// The engine could not do it.
 Outcome failed(const Error& error) {
   if (error.code == Errc::invalid_input) return refused(400, "invalid_request", error.message());
-  Outcome outcome;
-  outcome.status = EndStatus::upstream_error;
-  outcome.http_status = error.code == Errc::unavailable ? 503 : 500;
-  outcome.error_kind = error.code == Errc::unavailable ? "engine_busy" : "engine_failed";
-  outcome.error_message = error.message();
-  return outcome;
+  const bool busy = error.code == Errc::unavailable;
+  return ended(EndStatus::upstream_error, busy ? 503 : 500, busy ? "engine_busy" : "engine_failed",
+               error.message());
 }
 
 void give_head(AnswerSink& sink, std::string_view type, std::optional<std::uint64_t> length,
@@ -272,15 +264,6 @@ class LocalUpstream final : public Upstream {
     sink.on_body(body);
     const bool there = co_await sink.flush(/*last=*/true);
     co_return there ? Outcome{} : client_left();
-  }
-
-  [[nodiscard]] static Outcome client_left() {
-    Outcome outcome;
-    outcome.status = EndStatus::client_disconnect;
-    outcome.http_status = 499;
-    outcome.error_kind = "client_disconnect";
-    outcome.error_message = "the client closed";
-    return outcome;
   }
 
   [[nodiscard]] net::awaitable<Outcome> generate(const Ask& ask, const LocalQuestion& question,

@@ -26,19 +26,6 @@ bool is_stale(const error_code& error) {
          error == net::ssl::error::stream_truncated;
 }
 
-Outcome ended(EndStatus status, int http_status, std::string kind, std::string message) {
-  Outcome outcome;
-  outcome.status = status;
-  outcome.http_status = http_status;
-  outcome.error_kind = std::move(kind);
-  outcome.error_message = std::move(message);
-  return outcome;
-}
-
-Outcome client_left() {
-  return ended(EndStatus::client_disconnect, 499, "client_disconnect", "the client closed");
-}
-
 /// What a server is reached with.
 struct Means {
   std::unique_ptr<net::ssl::context> tls;  // null for http

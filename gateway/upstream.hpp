@@ -112,6 +112,20 @@ struct Outcome {
   Json usage;  ///< `usage`, where it is known whether or not the answer tells it; else null
 };
 
+/// Any end but a complete answer.
+[[nodiscard]] inline Outcome ended(EndStatus status, int http_status, std::string kind,
+                                   std::string message) {
+  Outcome outcome;
+  outcome.status = status;
+  outcome.http_status = http_status;
+  outcome.error_kind = std::move(kind);
+  outcome.error_message = std::move(message);
+  return outcome;
+}
+[[nodiscard]] inline Outcome client_left(std::string message = "the client closed") {
+  return ended(EndStatus::client_disconnect, 499, "client_disconnect", std::move(message));
+}
+
 class Upstream {
  public:
   virtual ~Upstream() = default;

@@ -132,7 +132,7 @@ float ForeignScore::deficit_max() const {
 
 Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedLeaves& record,
                                     std::int64_t asked_us, Engine& engine) {
-  const auto api = api_named(text_at(record.request.json, {"route", "api"}));
+  const auto api = served_api(record.request.json);
   if (!api) return cannot("parameters", "this API is not one that the engine understands");
   if (engine.tokenizer() == nullptr) return cannot("tokenization", "the model has no tokenizer");
   const auto request = reader.content(record.request.index, "request.body");

@@ -71,7 +71,7 @@ class BadInput(support.ProgramTest):
 
     def test_texts_for_leaves_are_utf8(self):
         self.make_log()
-        for args in (("hold", "add", "--all"), ("erase", "--subject", "0" * 32)):
+        for args in (("hold", "add", "--all"), ("erase", "--subject", "0" * 32), ("keys", "rotate")):
             self.assert_one_line_error(verbatim(*args, "--data", self.data, "--reason", os.fsdecode(b"\xff"), timeout=30),
                                        USAGE, "--reason")
         for name in ("x" + "\u00e4" * 70, os.fsdecode(b"x\xff")):

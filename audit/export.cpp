@@ -101,8 +101,8 @@ Result<std::set<std::uint64_t>> EvidenceWriter::chosen_leaves() {
     for (const RecordSummary& record : *records) {
       leaves.insert(record.index);
       if (record.response_index) leaves.insert(*record.response_index);
+      if (record.type == "request" && record.index < head_.size) ++summary_.records;
     }
-    summary_.records = records->size();
   }
   leaves.erase(leaves.lower_bound(head_.size), leaves.end());
   return leaves;

@@ -446,11 +446,14 @@ int run_bench(const Context& context, const EngineFlags& flags) {
 
 void add_generation_options(CLI::App& command, GenerateFlags& flags) {
   flags.engine.add(command);
-  command.add_option("--prompt", flags.prompt,
-                     "text; special tokens are added as the tokenizer says");
-  command.add_option("--messages", flags.messages,
-                     "JSON file of chat messages, rendered by the model's template");
-  command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
+  CLI::Option* prompt = command.add_option(
+      "--prompt", flags.prompt,
+      "text to go on with, as it is; special tokens are added as the tokenizer says");
+  CLI::Option* messages = command.add_option(
+      "--messages", flags.messages, "JSON file of chat messages, rendered by the model's template");
+  CLI::Option* ids = command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
+  prompt->excludes(messages)->excludes(ids);
+  messages->excludes(ids);
   command.add_option("--temperature", flags.temperature, "0 is greedy")->capture_default_str();
   command.add_option("--seed", flags.seed, "u64; 0 unless given")->check(whole_number(0, kSeedMax));
   command.add_option("--top-k", flags.top_k, "0: off");

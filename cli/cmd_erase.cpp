@@ -16,12 +16,11 @@ struct ScopeFlags {
   bool all = false;
 };
 
-Result<audit::Scope> scope_of(const ScopeFlags& flags) {
+Result<audit::Scope> scope_of(const ScopeFlags& flags, const char* choices) {
   const int named =
       (flags.id.empty() ? 0 : 1) + (flags.subject.empty() ? 0 : 1) + (flags.all ? 1 : 0);
   if (named != 1) {
-    return Error{Errc::invalid_input, "name one thing: a record or a subject", "",
-                 "give --id ID or --subject HANDLE"};
+    return Error{Errc::invalid_input, "name one thing", "", std::string("give ") + choices};
   }
   audit::Scope scope;
   scope.subject = flags.subject;
@@ -34,7 +33,7 @@ Result<audit::Scope> scope_of(const ScopeFlags& flags) {
 }
 
 int run_erase(const Context& context, const ScopeFlags& flags, const std::string& reason) {
-  const auto scope = scope_of(flags);
+  const auto scope = scope_of(flags, "--id ID or --subject HANDLE");
   if (!scope) return fail(scope.error());
   static const SystemClock clock;
   const auto appender = audit::open_appender(context.data, clock);
@@ -71,7 +70,7 @@ int append_hold(const Context& context, audit::LeafDraft draft) {
 }
 
 int run_hold_add(const Context& context, const ScopeFlags& flags, const std::string& reason) {
-  const auto scope = scope_of(flags);
+  const auto scope = scope_of(flags, "--id ID, --subject HANDLE or --all");
   if (!scope) return fail(scope.error());
   audit::LeafDraft draft;
   draft.type = "legal_hold";
@@ -89,7 +88,10 @@ int run_hold_release(const Context& context, const std::string& id, const std::s
   const auto holds = holds_of(context);
   if (!holds) return fail(holds.error());
   const auto uuid = parse_uuid(id);
-  if (!uuid) return fail(uuid.error());
+  if (!uuid) {
+    return fail(Error{Errc::invalid_input, "'" + id.substr(0, 64) + "' is not a hold's id", "",
+                      "see verbatim hold list"});
+  }
   bool found = false;
   for (const audit::Hold& hold : *holds) found = found || hold.id == *uuid;
   if (!found) {

@@ -129,7 +129,7 @@ void add_export(CLI::App& app, Context& context) {
   command->add_option("--model", flags->model, "requested model");
   command->add_option("--status", flags->status, "complete, cache_hit, ...")
       ->check(exchange_status());
-  command->add_option("--limit", flags->limit, "at most so many records")->check(whole_number());
+  command->add_option("--limit", flags->limit, "at most so many records")->check(whole_number(1));
   command->add_option("--contents", flags->contents, "all, none or selected")
       ->capture_default_str();
   command->add_option("--disclose", flags->fields,

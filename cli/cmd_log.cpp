@@ -3,6 +3,7 @@
 #include "audit/merkle.hpp"
 #include "audit/reader.hpp"
 #include "cli/append_leaf.hpp"
+#include "cli/show_text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -175,7 +176,7 @@ int run_show(const Context& context, const std::string& id, bool with_contents) 
   if (context.json) {
     print_json(out);
   } else {
-    std::cout << out.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+    print_shown(std::cout, out);
   }
   return kDone;
 }
@@ -235,7 +236,7 @@ void add_log(CLI::App& app, Context& context) {
   list->add_option("--status", flags->status, "complete, cache_hit, client_disconnect, ...")
       ->check(exchange_status());
   list->add_option("--limit", flags->limit, "at most so many; the newest are kept")
-      ->check(whole_number());
+      ->check(whole_number(1));
   list->add_flag("--all-types", flags->all_types, "leaves of every type, not exchanges alone");
   add_common(*list, context, "verbatim log list --since 2026-11-01 --status complete --json");
   list->callback([&context, flags] { context.exit_code = run_list(context, *flags); });

@@ -132,12 +132,12 @@ int run_probe(const Context& context, ProbeFlags& flags) {
   progress.clear();
   if (!result) return fail(result.error());
   if (!flags.report.empty()) {
-    const auto written =
-        write_file(flags.report, replay::probe_report(*result, format_rfc3339(clock.now_us())));
+    const auto written = write_file(
+        flags.report, replay::probe_report(*result, format_rfc3339(clock.now_us())), 0600);
     if (!written) return fail(written.error());
   }
   if (!flags.csv.empty()) {
-    const auto written = write_file(flags.csv, replay::probe_csv(*result));
+    const auto written = write_file(flags.csv, replay::probe_csv(*result), 0600);
     if (!written) return fail(written.error());
   }
   if (context.json) {

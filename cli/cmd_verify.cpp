@@ -28,9 +28,15 @@ void print_problems(const std::vector<audit::Problem>& problems) {
   }
 }
 
+/// What is wrong comes right after the verdict.
+void print_verdict(audit::Verdict verdict, const std::vector<audit::Problem>& problems) {
+  std::cout << audit::verdict_name(verdict) << '\n';
+  print_problems(problems);
+}
+
 void print_report(const audit::VerifyReport& report) {
-  std::cout << audit::verdict_name(report.verdict) << '\n'
-            << "  origin    " << report.origin << '\n'
+  print_verdict(report.verdict, report.problems);
+  std::cout << "  origin    " << report.origin << '\n'
             << "  size      " << report.size << " leaves, " << report.checked_leaves << " checked\n"
             << "  root      " << report.root.hex() << '\n'
             << "  contents  " << report.checked_contents
@@ -41,7 +47,6 @@ void print_report(const audit::VerifyReport& report) {
             << "  key       " << report.vkey
             << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
             << '\n';
-  print_problems(report.problems);
 }
 
 OrderedJson json_of(const std::vector<audit::Problem>& problems) {
@@ -111,12 +116,13 @@ int run_receipt(const Context& context, const VerifyFlags& flags) {
                 {"leaf", leaf.is_discarded() ? OrderedJson() : leaf},
                 {"problems", json_of(report->problems)}});
   } else {
-    std::cout << audit::verdict_name(report->verdict) << '\n'
-              << "  origin    " << report->origin << '\n'
-              << "  index     " << report->index << " of " << report->size << " leaves\n"
-              << "  root      " << report->root.hex() << '\n'
-              << "  leaf      " << report->leaf << '\n';
-    print_problems(report->problems);
+    print_verdict(report->verdict, report->problems);
+    if (report->size > 0) {  // its checkpoint could be opened
+      std::cout << "  origin    " << report->origin << '\n'
+                << "  index     " << report->index << " of " << report->size << " leaves\n"
+                << "  root      " << report->root.hex() << '\n';
+    }
+    std::cout << "  leaf      " << report->leaf << '\n';
   }
   return exit_code_of(report->verdict);
 }

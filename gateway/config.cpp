@@ -278,6 +278,7 @@ std::string_view needs_restart(const GatewayConfig& now, const GatewayConfig& ne
   if (now.admin.str() != next.admin.str()) return "gateway.admin";
   if (now.admin_enabled != next.admin_enabled) return "gateway.admin_enabled";
   if (now.tls.enabled() != next.tls.enabled()) return "tls.certificate";
+  if (now.data != next.data) return "log.data";
   if (now.mode != next.mode) return "log.mode";
   if (now.cache.memory_bytes_max != next.cache.memory_bytes_max) return "cache.memory_bytes_max";
   if (now.limits.rejections_per_s != next.limits.rejections_per_s) return "limits.rejections_per_s";

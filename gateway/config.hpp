@@ -121,6 +121,7 @@ struct Timeouts {
 };
 
 struct GatewayConfig {
+  std::filesystem::path data;  ///< folder of the log; "": what the command line says
   HostPort listen{"127.0.0.1", 8080};
   HostPort admin{"127.0.0.1", 0};
   std::string admin_token;  ///< asked for by /metrics; "" asks for none

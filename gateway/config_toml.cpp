@@ -44,7 +44,7 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
        {"dialect", reader.one_of({{"openai", [&] { dialect = "openai"; }},
                                   {"anthropic", [&] { dialect = "anthropic"; }}})}});
   auto upstream = parse_upstream(name + "=" + url);
-  if (!upstream) return reader.take(table, upstream.error());
+  if (!upstream) return reader.take(Reader::member(table, "url"), upstream.error());
   more.anthropic = dialect.empty() ? upstream->anthropic : dialect == "anthropic";
   more.name = upstream->name;
   more.url = upstream->url;
@@ -77,14 +77,21 @@ void read_key(Reader& reader, const toml::table& table, const std::string& path,
                 {"models", reader.texts(key.models)},
                 {"requests_per_minute", reader.count(key.requests_per_minute, 0, 1'000'000'000)},
                 {"concurrent_max", reader.count(key.concurrent_max, 0, 1'000'000)},
-                {"expires", reader.text(expires)}});
+                {"expires", reader.time(expires)}});
   if (key.name.empty()) return reader.fail(table, "a key needs a name");
   const auto parsed = parse_key_hash(hash);
-  if (!parsed) return reader.fail(table, "key '" + key.name + "': " + parsed.error().message());
+  if (!parsed) {
+    return reader.fail(Reader::member(table, "hash"),
+                       "key '" + key.name + "': " + parsed.error().message());
+  }
   key.hash = *parsed;
   if (!expires.empty()) {
     const auto at = parse_rfc3339(expires);
-    if (!at) return reader.take(table, at.error());
+    if (!at) {
+      return reader.fail(Reader::member(table, "expires"),
+                         "key '" + key.name + "': expires: " + at.error().what +
+                             "; write it as \"2027-01-31T00:00:00Z\" or \"2027-01-31\"");
+    }
     key.expires_us = *at;
   }
   for (const GatewayKey& other : config.keys) {
@@ -111,7 +118,8 @@ Reader::Keys gateway_keys(Reader& r, GatewayConfig& c) {
 
 Reader::Keys log_keys(Reader& r, GatewayConfig& c) {
   using audit::DurabilityMode;
-  return {{"mode", r.one_of({{"strict", [&c] { c.mode = DurabilityMode::strict; }},
+  return {{"data", r.path(c.data)},
+          {"mode", r.one_of({{"strict", [&c] { c.mode = DurabilityMode::strict; }},
                              {"overlap", [&c] { c.mode = DurabilityMode::overlap; }},
                              {"relaxed", [&c] { c.mode = DurabilityMode::relaxed; }}})},
           {"on_failure",

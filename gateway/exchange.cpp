@@ -186,6 +186,7 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
     static_cast<void>(tee_.take_body(whole));  // counted as a gap when its request was
   }
   services_.metrics.count_exchange(api_, outcome.status, cache_status_, total_us);
+  complain_of_upstream(outcome);
   leading_.reset();  // who waited for this answer can find it now
 
   if (!recorded && !fail_open()) {
@@ -206,6 +207,20 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
   }
   const bool body_read = !rest_ || rest_->done();
   co_return sent&& body_read&& tee_.keep_alive() && !services_.draining;
+}
+
+/// Who is on call sees which upstream fails, and how; what it said is in the record.
+void Exchange::complain_of_upstream(const Outcome& outcome) const {
+  const bool failed = outcome.status == EndStatus::upstream_error ||
+                      outcome.status == EndStatus::upstream_truncated ||
+                      outcome.status == EndStatus::timeout;
+  // A request that it refuses is no failure of its own.
+  const bool refused = outcome.error_kind == "http_status" && tee_.status() < 500;
+  if (!failed || refused || upstream_ == nullptr) return;
+  services_.ledger.complain_of_upstream("upstream " + std::string(upstream_->name()) +
+                                            " failed: " + std::string(status_name(outcome.status)) +
+                                            ", " + leaf_text(outcome.error_kind, 64),
+                                        record_id_);
 }
 
 net::awaitable<bool> Exchange::refuse_unrecorded() {

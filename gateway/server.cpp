@@ -306,6 +306,7 @@ class Server::Impl {
     admin_acceptor_.close(ignored);
     drain_deadline_.reset();
     stop_deadlines();
+    ended_ = true;
     tick_.cancel();
     router_.drain();
     ledger_->settle();
@@ -323,7 +324,8 @@ class Server::Impl {
   void tick() {
     tick_.expires_after(std::chrono::seconds(1));
     tick_.async_wait([this](error_code error) {
-      if (error) return;
+      // A timer that had expired before it was cancelled says nothing of the cancellation.
+      if (error || ended_) return;
       ledger_->settle();
       tick();
     });
@@ -354,7 +356,8 @@ class Server::Impl {
   Signal place_free_;
   std::optional<Deadlines::Entry> drain_deadline_;
   bool cut_off_begun_ = false;
-  bool finished_ = false;
+  bool ended_ = false;     // all have been served
+  bool finished_ = false;  // and run() has returned
 };
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -136,6 +136,19 @@ TEST_F(Endings, AHalfClosedClientGetsErrorsAndPipelinedAnswersToo) {
   EXPECT_EQ(wire.read_all(), "");
 }
 
+// ---- a drain
+
+TEST_F(Endings, ADrainAtTheMomentOfATickEndsTheGateway) {
+  start();
+  // The gateway's thread is kept beyond its next tick, which so has expired when the drain cancels it.
+  recorder_.stall("config", std::chrono::milliseconds(1500));
+  server_->reload(config_);
+  recorder_.wait_for_stall();
+  server_->begin_drain();
+  auto ended = std::async(std::launch::async, [this] { thread_.join(); });
+  ASSERT_EQ(ended.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
 // ---- a drain that takes too long
 
 TEST_F(Endings, WhatADrainCutsOffIsRecordedAsCutOffByTheGateway) {

@@ -188,6 +188,15 @@ class ReplayTest(support.ProgramTest):
         self.assert_one_line_error(support.verbatim("replay", "--data", self.data, "--sample", 3, "--checkpoint", kept), 2,
                                    "checkpoint")
 
+    def test_a_checkpoint_that_an_older_key_signed_draws_the_same_sample(self):
+        kept = self.folder / "checkpoint"
+        kept.write_text(self.run_well("checkpoint", "--data", self.data).out)
+        first = self.replay("--sample", 3, "--checkpoint", kept)
+        self.run_well("keys", "rotate", "--reason", "a new year", "--data", self.data)
+        self.run_well("keys", "retire", "--reason", "known to all", "--data", self.data)
+        second = self.replay("--sample", 3, "--checkpoint", kept)
+        self.assertEqual([r["id"] for r in second["records"]], [r["id"] for r in first["records"]])
+
     def test_a_scheduled_run_samples_recent_records_within_its_time_and_counts_on(self):
         metrics = self.folder / "replay.prom"
         for runs in (1, 2):

@@ -46,6 +46,19 @@ class WitnessTest(support.ProgramTest):
     def append(self):
         self.run_well("log", "show", self.record, "--contents", "--data", self.data)
 
+    def test_a_bundle_is_replayed_if_the_auditors_policy_is_met(self):
+        policy = self.policy(self.witness("w0"))
+        audit = ("--all", "--key", self.vkey, "--policy", policy, "--engine", f"demo={support.DEMO_MODEL}")
+        unwitnessed, witnessed = self.folder / "unwitnessed", self.folder / "witnessed"
+        self.run_well("export", "--data", self.data, "--out", unwitnessed)
+        refused = support.verbatim("replay", "--bundle", unwitnessed, *audit)
+        self.assert_one_line_error(refused, 1, "VALID_UNWITNESSED")
+        self.assertEqual(refused.out, "")
+        self.ask(policy)
+        self.run_well("export", "--cosigned", "--data", self.data, "--out", witnessed)
+        audited = self.run_well("replay", "--bundle", witnessed, *audit, "--json").json
+        self.assertEqual((audited["bundle"]["verdict"], audited["summary"]["BITWISE"]), ("VALID", 1))
+
     def test_a_log_is_cosigned_and_the_policy_is_met(self):
         witnesses = [self.witness("a"), self.witness("b")]
         policy = self.policy(*witnesses)

@@ -34,7 +34,7 @@ Page page_for(const RequestHead& head, const Services& services) {
     if (!has_token(head, services.config.admin_token)) return {401, "a token is needed\n"};
     return {200,
             services.metrics.text(services.recorder.stats(), services.ledger.gap(),
-                                  services.observations),
+                                  services.observations, services.upstream_facts),
             "text/plain; version=0.0.4; charset=utf-8"};
   }
   return {};

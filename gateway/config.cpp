@@ -207,7 +207,9 @@ std::string describe_config(const GatewayConfig& config) {
                                 {"client_key", !upstream.client_key.empty()},
                                 {"credential_env", upstream.credential_env},
                                 {"credential_file", upstream.credential_file.string()},
-                                {"credential_header", upstream.credential_header}});
+                                {"credential_header", upstream.credential_header},
+                                {"environment_paths", upstream.environment_paths},
+                                {"environment_every_s", upstream.environment_every.count()}});
   }
   out["models"] = Json::array();
   for (const ModelConfig& model : config.models) {

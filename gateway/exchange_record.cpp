@@ -63,6 +63,10 @@ audit::LeafDraft Exchange::request_leaf() {
   fields["subject"] = subject_;
   describe_client(headers, fields);
   if (services_.environment) fields["environment"] = *services_.environment;
+  if (upstream_ != nullptr && !upstream_->local()) {
+    const auto said = services_.upstream_facts.leaf_of(upstream_->name());
+    if (said) fields["upstream_environment"] = *said;
+  }
 
   if (!headers.all().empty()) {
     capture_.keep(draft, "request.headers", fields_as_json(headers));

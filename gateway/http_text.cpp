@@ -18,6 +18,8 @@ std::string response_text(const RequestHead& head, const Page& page, bool keep_a
   out.append(reason_phrase(page.status)).append("\r\ncontent-type: ").append(page.type);
   out.append("\r\ncache-control: no-store\r\ncontent-length: ");
   out.append(std::to_string(page.body.size())).append("\r\n");
+  if (!page.challenge.empty())
+    out.append("www-authenticate: ").append(page.challenge).append("\r\n");
   if (!keep_alive) out.append("connection: close\r\n");
   out.append("\r\n");
   if (head.method != "HEAD") out.append(page.body);

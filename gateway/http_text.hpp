@@ -15,6 +15,7 @@ struct Page {
   int status = 404;
   std::string body = "not found\n";
   std::string type = "text/plain; charset=utf-8";
+  std::string challenge = "";  ///< WWW-Authenticate, for 401
 };
 
 /// Answers requests on one connection until it ends, a request is broken, its body is longer than `body_bytes_max`, or

@@ -120,6 +120,13 @@ class Server::Impl {
     return {};
   }
 
+  /// For the operator's page. Without it the page says less.
+  void look_at(const std::filesystem::path& data_dir) {
+    if (!config_.admin_enabled) return;
+    auto overview = audit::LogOverview::open(data_dir);
+    if (overview) overview_ = std::move(*overview);
+  }
+
   void run() {
     io_.run();
     finished_ = true;
@@ -262,7 +269,7 @@ class Server::Impl {
     clients_.insert(client);
     metrics_.set_connections(+1);
     net::co_spawn(
-        io_, admin ? serve_admin(client, services_) : serve(client, services_),
+        io_, admin ? serve_admin(client, services_, overview_.get()) : serve(client, services_),
         [this, client](const std::exception_ptr& thrown) { end_session(client, thrown); });
   }
 
@@ -350,6 +357,7 @@ class Server::Impl {
   KeyRing keys_;
   Observations observations_;
   UpstreamFacts upstream_facts_;
+  std::unique_ptr<audit::LogOverview> overview_;
   Services services_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   tcp::acceptor acceptor_, admin_acceptor_;
@@ -378,7 +386,9 @@ Result<std::unique_ptr<Server>> Server::start(GatewayConfig config, const Clock&
                                               audit::Log& log, std::vector<LocalModel> models) {
   auto recorder = std::make_unique<LogRecorder>(log, clock, config.cache.memory_bytes_max);
   auto server = start(std::move(config), clock, *recorder, std::move(models));
-  if (server) (*server)->recorder_ = std::move(recorder);
+  if (!server) return server;
+  (*server)->recorder_ = std::move(recorder);
+  (*server)->impl_->look_at(log.data_dir());
   return server;
 }
 

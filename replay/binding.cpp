@@ -100,7 +100,7 @@ Binding check_text(Api api, const std::string& body, const gateway::LocalQuestio
 
 }  // namespace
 
-Result<Binding> check_binding(audit::LogReader& reader, const RecordedLeaves& asked,
+Result<Binding> check_binding(audit::RecordSource& reader, const RecordedLeaves& asked,
                               const RecordedLeaves& computed, const local_engine::Engine& engine,
                               const RecordedTokens& tokens) {
   const std::vector<RecordedChoice>& choices = tokens.choices;

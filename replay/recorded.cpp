@@ -115,7 +115,7 @@ std::int64_t time_at(const Json& leaf) {
   return time_us ? *time_us : 0;
 }
 
-Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id) {
+Result<RecordedLeaves> read_leaves(audit::RecordSource& reader, const Uuid& id) {
   auto leaves = reader.leaves_of(id);
   if (!leaves) return leaves.error();
   std::optional<audit::StoredLeaf> request;

@@ -1,7 +1,7 @@
 #pragma once
 // A recorded exchange, read back from the log and checked for sense: what a replay starts from.
 
-#include "audit/reader.hpp"
+#include "audit/records.hpp"
 #include "local_engine/engine.hpp"
 
 #include <optional>
@@ -25,7 +25,7 @@ struct RecordedLeaves {
 };
 
 /// `not_found`: no such record, or it is not an exchange.
-[[nodiscard]] Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id);
+[[nodiscard]] Result<RecordedLeaves> read_leaves(audit::RecordSource& reader, const Uuid& id);
 
 /// The member at a path of names, as text; "" if it is absent or no string.
 [[nodiscard]] std::string text_at(const Json& leaf, std::initializer_list<const char*> path);

@@ -28,6 +28,9 @@ bool verdict_of_content_error(const Error& error, Verdict& verdict) {
     case Errc::not_found:
       cannot(verdict, "no_tokens", error.message());
       return true;
+    case Errc::unavailable:
+      cannot(verdict, "not_disclosed", error.message());
+      return true;
     case Errc::tampered:
     case Errc::invalid_input:
       cannot(verdict, "malformed_record", error.message());
@@ -94,7 +97,7 @@ std::vector<std::string> recorded_digests(const Json& response, std::size_t choi
 }
 
 /// An answer that a remote endpoint gave, by the engine that the operator vouches for.
-Result<Verdict> replay_foreign(audit::LogReader& reader, const RecordedLeaves& asked,
+Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves& asked,
                                const RecordedLeaves& computed, const ReplayWith& with,
                                Verdict verdict) {
   if (!with.engines.vouches_for(verdict.model)) {
@@ -150,7 +153,7 @@ Result<Verdict> replay_foreign(audit::LogReader& reader, const RecordedLeaves& a
 }
 
 /// What is known of the machine that recorded.
-void compare_environment(audit::LogReader& reader, const Json& request, const ReplayWith& with,
+void compare_environment(audit::RecordSource& reader, const Json& request, const ReplayWith& with,
                          Verdict& verdict) {
   const auto index = request.find("environment");
   if (index == request.end() || !index->is_number_unsigned()) return;
@@ -184,7 +187,7 @@ Verdict compare_choices(local_engine::Engine& engine, const std::vector<Recorded
 
 }  // namespace
 
-Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const ReplayWith& with) {
+Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const ReplayWith& with) {
   // 1. The record's own leaves.
   auto leaves = read_leaves(reader, id);
   if (!leaves) return leaves.error();

@@ -1,7 +1,7 @@
 #pragma once
 // Replays records: the one place that decides which verdict a record gets.
 
-#include "audit/reader.hpp"
+#include "audit/records.hpp"
 #include "replay/calibration.hpp"
 #include "replay/compare.hpp"
 #include "replay/engines.hpp"
@@ -23,7 +23,7 @@ struct ReplayWith {
 /// verdict; an error means that the log could not be read (`storage_failed`), has no such record (`not_found`), or that
 /// the engine failed its check (`out_of_range`): then no verdict may be given at all.
 /// Changes nothing: the caller appends the verdict's leaf. The result does not depend on batches, threads or time.
-[[nodiscard]] Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id,
+[[nodiscard]] Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id,
                                             const ReplayWith& with);
 
 }  // namespace verbatim::replay

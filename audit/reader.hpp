@@ -6,6 +6,7 @@
 #include "audit/log.hpp"
 #include "audit/tiles.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,8 @@ class LogReader {
   [[nodiscard]] std::filesystem::path data_dir() const;
   /// The newest signed checkpoint, a signed note; with the cosignatures that are kept for it.
   [[nodiscard]] Result<std::string> checkpoint();
+  /// The newest checkpoint exactly as the log signed it.
+  [[nodiscard]] Result<std::string> signed_checkpoint();
   [[nodiscard]] Result<std::uint64_t> size();
   [[nodiscard]] Result<StoredLeaf> leaf(std::uint64_t index);
   /// The leaves of one record: request and response, or the one leaf. `not_found` if there is none.
@@ -81,8 +84,13 @@ class LogReader {
   [[nodiscard]] Result<std::string> entries(std::uint64_t index, std::uint64_t width);
   /// A c2sp tlog-proof: leaf (in the `extra` line), proof and newest checkpoint in one text. If the key was changed,
   /// the notes that say so follow the leaf.
-  /// `note`: a checkpoint of this log that covers the leaf; "" is the newest.
-  [[nodiscard]] Result<std::string> receipt(std::uint64_t index, const std::string& note = "");
+  /// `note`: a checkpoint of this log that covers the leaf; "" is the newest. `token`: a time stamp of that very note.
+  [[nodiscard]] Result<std::string> receipt(std::uint64_t index, const std::string& note = "",
+                                            const std::string& token = "");
+  /// The `timestamp` leaves, oldest first, until the callback says false.
+  [[nodiscard]] Result<void> timestamps(const std::function<bool(const StoredLeaf& leaf)>& each);
+  /// The newest of the log's checkpoints whose note, as it was signed, has this SHA-256. `not_found`.
+  [[nodiscard]] Result<std::string> checkpoint_with(const Digest& digest);
 
  private:
   class Impl;

@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
   add_erase(app, context);
   add_hold(app, context);
   add_witness(app, context);
+  add_timestamp(app, context);
   add_backup(app, context);
   add_planned(app, context);
   refuse_empty_values(app);

@@ -72,6 +72,10 @@ struct TlsConfig {
 struct ModelConfig {
   std::string name;
   std::filesystem::path path;
+  /// Kept with each answer for replays: digests of its layers, in at most so many bytes (0: none), and a
+  /// fingerprint of its activations.
+  std::size_t layer_digest_bytes = 0;
+  bool activation_fingerprints = false;
 };
 
 enum class OnLogFailure { fail_closed, fail_open };

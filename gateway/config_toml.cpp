@@ -99,7 +99,11 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
 void read_model(Reader& reader, const toml::table& table, const std::string& key,
                 GatewayConfig& config) {
   ModelConfig model;
-  reader.table(table, key, {{"name", reader.text(model.name)}, {"path", reader.path(model.path)}});
+  reader.table(table, key,
+               {{"name", reader.text(model.name)},
+                {"path", reader.path(model.path)},
+                {"layer_digest_bytes", reader.count(model.layer_digest_bytes, 0, 1 << 24)},
+                {"activation_fingerprints", reader.flag(model.activation_fingerprints)}});
   if (model.name.empty() || model.path.empty()) reader.fail(table, "a model needs name and path");
   config.models.push_back(model);
 }

@@ -402,7 +402,8 @@ Result<std::vector<LocalModel>> load_models(const GatewayConfig& config) {
     }
     auto engine = local_engine::Engine::load(each.path, config.engine);
     if (!engine) return engine.error();
-    models.push_back({each.name, each.path.string(), std::move(*engine)});
+    models.push_back({each.name, each.path.string(), std::move(*engine), each.layer_digest_bytes,
+                      each.activation_fingerprints});
   }
   return models;
 }

@@ -9,7 +9,7 @@ namespace verbatim::replay {
 
 /// Gives each choice its part of `response.fingerprint`, if the record keeps one: one choice after another. `hidden` is
 /// the width of the engine's last hidden state. `invalid_input` if it is not of these answers; other errors as
-/// LogReader::content() gives them.
+/// RecordSource::content() gives them.
 [[nodiscard]] Result<void> read_fingerprint(audit::RecordSource& reader,
                                             const audit::StoredLeaf& response, std::size_t hidden,
                                             std::vector<RecordedChoice>& choices);

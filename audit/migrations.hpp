@@ -4,6 +4,7 @@
 #include <kLogMigration0001.hpp>
 #include <kLogMigration0002.hpp>
 #include <kLogMigration0003.hpp>
+#include <kLogMigration0004.hpp>
 
 #include <array>
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace verbatim::audit {
 
 inline constexpr std::array kLogMigrations = {kLogMigration0001, kLogMigration0002,
-                                              kLogMigration0003};
+                                              kLogMigration0003, kLogMigration0004};
 
 /// The SQL that brings a log of format `from` (0: an empty file) to format `to`.
 [[nodiscard]] inline std::string log_migrations(std::int64_t from, std::int64_t to) {

@@ -136,6 +136,10 @@ Result<void> Queries::checkpoints(std::uint64_t from, std::uint64_t to,
   });
 }
 
+Result<void> Queries::newest_checkpoints(const std::function<bool(const std::string& note)>& each) {
+  return each_row(newest_checkpoints_.run(), [&](const Rows& rows) { return each(rows.text(0)); });
+}
+
 Result<void> Queries::contents(std::uint64_t from, std::uint64_t to,
                                const std::function<bool(const ContentRow&)>& each) {
   return each_row(contents_.run(from, to), [&](const Rows& rows) {
@@ -178,6 +182,11 @@ Result<void> Queries::governance(std::uint64_t from,
 Result<void> Queries::key_changes(
     std::uint64_t size, const std::function<bool(std::uint64_t, std::string_view)>& each) {
   return each_row(key_changes_.run(size),
+                  [&](const Rows& rows) { return each(rows.size(0), as_text(rows.blob(1))); });
+}
+
+Result<void> Queries::timestamps(const std::function<bool(std::uint64_t, std::string_view)>& each) {
+  return each_row(timestamps_.run(),
                   [&](const Rows& rows) { return each(rows.size(0), as_text(rows.blob(1))); });
 }
 

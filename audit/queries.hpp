@@ -13,7 +13,7 @@
 namespace verbatim::audit {
 
 inline constexpr std::int64_t kLogApplicationId = 0x7662'6c67;  // "vblg"
-inline constexpr std::int64_t kLogVersion = 3;
+inline constexpr std::int64_t kLogVersion = 4;
 
 /// A row of `checkpoint`.
 struct StoredCheckpoint {
@@ -67,6 +67,8 @@ class Queries {
   /// Checkpoints with from < size <= to.
   Result<void> checkpoints(std::uint64_t from, std::uint64_t to,
                            const std::function<bool(const StoredCheckpoint&, Bytes root)>& each);
+  /// Notes of checkpoints, newest first.
+  Result<void> newest_checkpoints(const std::function<bool(const std::string& note)>& each);
   Result<void> contents(std::uint64_t from, std::uint64_t to,
                         const std::function<bool(const ContentRow&)>& each);
   Result<void> canonical_outputs(
@@ -82,6 +84,9 @@ class Queries {
   /// Leaves below `size` that say which keys sign the log, in order.
   Result<void> key_changes(
       std::uint64_t size,
+      const std::function<bool(std::uint64_t index, std::string_view bytes)>& each);
+  /// Leaves that hold time stamps, in order.
+  Result<void> timestamps(
       const std::function<bool(std::uint64_t index, std::string_view bytes)>& each);
   /// Contents wrapped by this key that are there, from `from` on. Reads every row's head.
   Result<void> content_ids_of_key(std::int64_t kek, std::uint64_t from,
@@ -108,6 +113,7 @@ class Queries {
   Statement checkpoints_{db_, R"(
       SELECT size, root, open_from, note FROM checkpoint
       WHERE size > ?1 AND size <= ?2 ORDER BY size)"};
+  Statement newest_checkpoints_{db_, "SELECT note FROM checkpoint ORDER BY size DESC"};
   Statement contents_{db_, R"(
       SELECT id, kek, codec, dek, sealed FROM content WHERE id >= ?1 AND id < ?2 ORDER BY id)"};
   Statement canonical_outputs_{db_, "SELECT key, leaf, expires_us FROM canonical_output"};
@@ -119,6 +125,7 @@ class Queries {
   Statement key_changes_{db_, R"(
       SELECT idx, bytes FROM leaf
       WHERE type IN ('key_rotated', 'key_retired') AND idx < ?1 ORDER BY idx)"};
+  Statement timestamps_{db_, "SELECT idx, bytes FROM leaf WHERE type = 'timestamp' ORDER BY idx"};
   Statement content_ids_of_key_{db_, R"(
       SELECT id FROM content WHERE id >= ?2 AND kek = ?1 AND sealed IS NOT NULL ORDER BY id)"};
   Statement oldest_first_{db_, R"(

@@ -50,7 +50,8 @@ class LogReader::Impl {
   Result<StoredLeaf> leaf(Queries& queries, std::uint64_t index) const;
   Result<std::vector<RecordSummary>> list(Queries& queries, const RecordFilter& filter) const;
   Result<OpenedContent> content(Queries& queries, std::uint64_t index, std::string_view field);
-  Result<std::string> receipt(Queries& queries, std::uint64_t index, const std::string& note);
+  Result<std::string> receipt(Queries& queries, std::uint64_t index, const std::string& note,
+                              const std::string& token);
 };
 
 Result<KeyChain> LogReader::Impl::load_keys(Queries& queries) {
@@ -164,7 +165,7 @@ Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t i
 }
 
 Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t index,
-                                             const std::string& note) {
+                                             const std::string& note, const std::string& token) {
   TlogProof proof;
   proof.index = index;
   const auto chain = load_keys(queries);
@@ -184,7 +185,8 @@ Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t ind
   for (const KeyChain::Link& link : chain->links()) {
     if (!link.note.empty()) rotations.push_back(link.note);
   }
-  if (!rotations.empty()) proof.extra += "\n" + canonical(rotations);
+  if (!rotations.empty() || !token.empty()) proof.extra += "\n" + canonical(rotations);
+  if (!token.empty()) proof.extra += "\n" + to_base64(as_bytes(token));
   // Never hand out what would not verify.
   const auto verified = verify_tlog_proof(proof, as_bytes(*bytes), *chain);
   if (!verified) return verified.error();
@@ -222,6 +224,15 @@ Result<std::string> LogReader::checkpoint() {
     const auto head = impl_->newest(q, note);
     if (!head) return head.error();
     return note;
+  });
+}
+
+Result<std::string> LogReader::signed_checkpoint() {
+  return impl_->connection->read([this](Queries& q) -> Result<std::string> {
+    const auto stored = q.newest_checkpoint();
+    if (!stored) return stored.error();
+    if (!*stored) return no_leaf("the log has no checkpoint", impl_->folder);
+    return (*stored)->note;
   });
 }
 
@@ -318,8 +329,43 @@ Result<std::string> LogReader::entries(std::uint64_t index, std::uint64_t width)
   });
 }
 
-Result<std::string> LogReader::receipt(std::uint64_t index, const std::string& note) {
-  return impl_->connection->read([&](Queries& q) { return impl_->receipt(q, index, note); });
+Result<std::string> LogReader::receipt(std::uint64_t index, const std::string& note,
+                                       const std::string& token) {
+  return impl_->connection->read([&](Queries& q) { return impl_->receipt(q, index, note, token); });
+}
+
+Result<void> LogReader::timestamps(const std::function<bool(const StoredLeaf&)>& each) {
+  // Collected first: a snapshot may be read again.
+  const auto indices =
+      impl_->connection->read([&](Queries& q) -> Result<std::vector<std::uint64_t>> {
+        std::vector<std::uint64_t> found;
+        auto read = q.timestamps([&](std::uint64_t index, std::string_view) {
+          found.push_back(index);
+          return true;
+        });
+        if (!read) return read.error();
+        return found;
+      });
+  if (!indices) return indices.error();
+  for (const std::uint64_t index : *indices) {
+    const auto stored = leaf(index);
+    if (!stored) return stored.error();
+    if (!each(*stored)) return {};
+  }
+  return {};
+}
+
+Result<std::string> LogReader::checkpoint_with(const Digest& digest) {
+  return impl_->connection->read([&](Queries& q) -> Result<std::string> {
+    std::optional<std::string> found;
+    auto read = q.newest_checkpoints([&](const std::string& note) {
+      if (sha256(note) == digest) found = note;
+      return !found;
+    });
+    if (!read) return read.error();
+    if (found) return *found;
+    return no_leaf("no checkpoint of this log has the SHA-256 " + digest.hex(), impl_->folder);
+  });
 }
 
 }  // namespace verbatim::audit

@@ -6,6 +6,7 @@
 #include "audit/records.hpp"
 #include "audit/tiles.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ class LogReader final : public RecordSource {
   [[nodiscard]] std::filesystem::path data_dir() const;
   /// The newest, with the cosignatures that are kept for it.
   [[nodiscard]] Result<std::string> checkpoint() override;
+  /// The newest checkpoint exactly as the log signed it.
+  [[nodiscard]] Result<std::string> signed_checkpoint();
   [[nodiscard]] Result<std::uint64_t> size();
   [[nodiscard]] Result<StoredLeaf> leaf(std::uint64_t index) override;
   [[nodiscard]] Result<std::vector<StoredLeaf>> leaves_of(const Uuid& id) override;
@@ -43,8 +46,13 @@ class LogReader final : public RecordSource {
   [[nodiscard]] Result<std::string> entries(std::uint64_t index, std::uint64_t width);
   /// A c2sp tlog-proof: leaf (in the `extra` line), proof and newest checkpoint in one text. If the key was changed,
   /// the notes that say so follow the leaf.
-  /// `note`: a checkpoint of this log that covers the leaf; "" is the newest.
-  [[nodiscard]] Result<std::string> receipt(std::uint64_t index, const std::string& note = "");
+  /// `note`: a checkpoint of this log that covers the leaf; "" is the newest. `token`: a time stamp of that very note.
+  [[nodiscard]] Result<std::string> receipt(std::uint64_t index, const std::string& note = "",
+                                            const std::string& token = "");
+  /// The `timestamp` leaves, oldest first, until the callback says false.
+  [[nodiscard]] Result<void> timestamps(const std::function<bool(const StoredLeaf& leaf)>& each);
+  /// The newest of the log's checkpoints whose note, as it was signed, has this SHA-256. `not_found`.
+  [[nodiscard]] Result<std::string> checkpoint_with(const Digest& digest);
 
  private:
   class Impl;

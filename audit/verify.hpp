@@ -29,8 +29,23 @@ struct VerifyOptions {
   std::string vkey;        ///< The key to trust; "" trusts the one the log names, and says so.
   std::string checkpoint;  ///< An older signed checkpoint that the holder kept; "" for none.
   std::string policy;      ///< Text of a tlog-policy file; "" for none.
-  bool contents = true;    ///< Also open every content and check its commitment.
+  /// Certificates (PEM) of the time-stamping authorities to trust; with "" stamps are counted, and none is trusted.
+  std::string tsa_ca;
+  bool contents = true;  ///< Also open every content and check its commitment.
   std::function<void(std::uint64_t done, std::uint64_t of)> progress;
+};
+
+/// A time stamp of a checkpoint (RFC 3161).
+struct TimestampFinding {
+  std::uint64_t index = 0;  ///< of the leaf that holds it
+  std::uint64_t size = 0;   ///< of the tree that was stamped: its leaves were there at that time
+  std::int64_t time_us = 0;
+  std::string tsa;       ///< what the signing certificate calls itself
+  bool trusted = false;  ///< it leads to VerifyOptions::tsa_ca
+};
+struct TimestampSummary {
+  std::uint64_t found = 0, trusted = 0;
+  std::optional<TimestampFinding> newest;
 };
 
 struct VerifyReport {
@@ -45,7 +60,8 @@ struct VerifyReport {
   std::uint64_t checked_contents = 0;
   std::uint64_t erased = 0;  ///< contents that are gone; of a bundle: that its leaves say are gone
   std::string contents_unchecked;  ///< why contents could not be opened; "" if they were
-  std::vector<Problem> problems;   ///< At most 1,000; the verdict counts all.
+  TimestampSummary timestamps;
+  std::vector<Problem> problems;  ///< At most 1,000; the verdict counts all.
 };
 
 /// Verifies the log in a data folder (live or not), or a bundle (folder or zip). An error means that nothing
@@ -58,14 +74,15 @@ struct ReceiptReport {
   std::string origin;
   std::uint64_t size = 0;  ///< of the tree that the receipt's checkpoint is of
   Digest root;
-  std::uint64_t index = 0;  ///< of the leaf
-  std::string leaf;         ///< its bytes: canonical JSON
+  std::uint64_t index = 0;                    ///< of the leaf
+  std::string leaf;                           ///< its bytes: canonical JSON
+  std::optional<TimestampFinding> timestamp;  ///< of its checkpoint
   std::vector<Problem> problems;
 };
 
 /// Verifies what `verbatim receipt` wrote: a C2SP tlog-proof with the leaf in its `extra` line, or the JSON object of
-/// `receipt --json`. Reads no log. `options.vkey` must be given; `checkpoint` and `policy` may be.
-/// `invalid_input`: not a receipt, one without its leaf, or no key.
+/// `receipt --json`. Reads no log. `options.vkey` must be given; `checkpoint`, `policy` and `tsa_ca` may
+/// be. `invalid_input`: not a receipt, one without its leaf, or no key.
 [[nodiscard]] Result<ReceiptReport> verify_receipt(std::string_view receipt,
                                                    const VerifyOptions& options);
 

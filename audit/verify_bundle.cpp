@@ -8,6 +8,7 @@
 #include "audit/tiles.hpp"
 #include "audit/verify_leaf.hpp"
 #include "audit/verify_log.hpp"
+#include "audit/verify_timestamp.hpp"
 #include "schema/file.hpp"
 
 #include <algorithm>
@@ -74,6 +75,7 @@ class BundleVerifier {
   void check_manifest_signature();
   void check_files();
   void read_keys();
+  void announce_timestamps();
   Result<void> add_key(std::uint64_t index, std::string_view leaf);
   Result<void> check_given_key();
   Result<void> check_head();
@@ -91,6 +93,8 @@ class BundleVerifier {
   VerifierKey key_;        // that the manifest names
   KeyChain chain_ = key_;  // of the keys that the leaves name
   std::string note_;
+  std::map<std::uint64_t, Json> timestamp_leaves_;
+  TimestampCheck timestamps_{std::nullopt};
   std::optional<Checkpoint> head_;
   CompactRange tree_;
   TileCheck tiles_;
@@ -104,13 +108,18 @@ class BundleVerifier {
 };
 
 Result<VerifyReport> BundleVerifier::run() {
+  auto trust = trust_of(options_);
+  if (!trust) return trust.error();
+  timestamps_ = TimestampCheck(std::move(*trust));
   if (auto done = read_manifest(); !done) return done.error();
   check_manifest_signature();
   check_files();
   read_keys();
   if (auto done = check_given_key(); !done) return done.error();
   if (auto done = check_head(); !done) return done.error();
+  announce_timestamps();
   if (head_) check_tree();
+  timestamps_.finish(findings_);
   return report();
 }
 
@@ -205,6 +214,13 @@ void BundleVerifier::check_files() {
   }
 }
 
+/// So do the time stamps: what they are of is compared with the tree as it grows.
+void BundleVerifier::announce_timestamps() {
+  for (const auto& [index, leaf] : timestamp_leaves_) {
+    timestamps_.announce(index, leaf, chain_, heads_, findings_);
+  }
+}
+
 /// The keys come from leaves that are not checked yet: all of them are, later, or the bundle is not valid.
 void BundleVerifier::read_keys() {
   const auto stored = read_file(folder_ / "checkpoint", kNoteBytesMax);
@@ -223,6 +239,10 @@ void BundleVerifier::read_keys() {
     for (const std::string_view leaf : *leaves) {
       if (fits && (index == 0 || leaf.find(R"("type":"key_r)") != std::string_view::npos)) {
         fits = add_key(index, leaf);
+      }
+      if (leaf.find(R"("type":"timestamp")") != std::string_view::npos) {
+        const auto json = parse_json(leaf);
+        if (json && text_at(*json, "type") == "timestamp") timestamp_leaves_.emplace(index, *json);
       }
       ++index;
     }
@@ -341,6 +361,7 @@ void BundleVerifier::check_leaf(std::uint64_t index, std::string_view bytes) {
   const auto [first, anew] = first_by_id_.emplace(leaf->head.id, index);
   if (!anew) check_shared_id(first->second, index, leaf->head, findings_);
   if (leaf->head.type == "erasure") check_erasure(index, leaf->json);
+  if (leaf->head.type == "timestamp") timestamps_.met(index, findings_);
   if (!options_.contents) return;
   for (const ContentReference& reference : leaf->head.contents) check_content(index, reference);
 }
@@ -400,6 +421,7 @@ VerifyReport BundleVerifier::report() {
   report.checked_leaves = checked_leaves_;
   report.checked_contents = checked_contents_;
   report.erased = erased_;
+  report.timestamps = timestamps_.summary();
   return report;
 }
 

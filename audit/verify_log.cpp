@@ -11,6 +11,7 @@
 #include "audit/signer.hpp"
 #include "audit/verify_erasure.hpp"
 #include "audit/verify_leaf.hpp"
+#include "audit/verify_timestamp.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -49,6 +50,7 @@ class LogVerifier {
   void check_keys_database();
   Result<void> check_mark();
   void check_cosigned();
+  Result<void> announce_timestamps();
   Result<void> check_chunks();
   Result<void> check_chunk(Queries& queries, Progress& p, std::uint64_t from, std::uint64_t to);
   void check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row);
@@ -75,12 +77,16 @@ class LogVerifier {
   Json first_leaf_;
   Result<KeyChain> chain_ = Error{};  // the keys that sign this log
   std::optional<StoredCheckpoint> newest_;
-  std::uint64_t rows_ = 0;        // leaves stored
+  std::uint64_t rows_ = 0;  // leaves stored
+  TimestampCheck timestamps_{std::nullopt};
   bool contents_beyond_ = false;  // of leaves that are not there
   Progress progress_;
 };
 
 Result<VerifyReport> LogVerifier::run() {
+  auto trust = trust_of(options_);
+  if (!trust) return trust.error();
+  timestamps_ = TimestampCheck(std::move(*trust));
   // 1. The mark before the log: on a live log it is never ahead of what is read after it.
   auto mark = read_high_water(folder_);
   if (!mark) return mark.error();
@@ -116,6 +122,7 @@ Result<VerifyReport> LogVerifier::run() {
   check_keys_database();
   if (auto done = check_mark(); !done) return done.error();
   check_cosigned();
+  if (auto done = announce_timestamps(); !done) return done.error();
 
   // 3. Every leaf, node, checkpoint and content.
   if (auto done = check_chunks(); !done) {
@@ -134,6 +141,7 @@ Result<VerifyReport> LogVerifier::run() {
   }
   if (auto done = check_canonical_outputs(); !done) return done.error();
   if (auto done = finish_erasures(); !done) return done.error();
+  timestamps_.finish(progress_.findings);
   const NodeCheck& nodes = progress_.nodes;
   const bool matches =
       newest_ && newest_->size == nodes.size() && nodes.complete() && newest_->root == nodes.root();
@@ -298,6 +306,30 @@ void LogVerifier::check_cosigned() {
   }
 }
 
+Result<void> LogVerifier::announce_timestamps() {
+  if (!chain_) return {};
+  return connection_->read([&](Queries& queries) -> Result<void> {
+    // It may be read again.
+    TimestampCheck timestamps = timestamps_;
+    HeadCheck heads = progress_.heads;
+    Findings found = progress_.findings;
+    auto read = queries.timestamps([&](std::uint64_t index, std::string_view bytes) {
+      const auto leaf = parse_json(bytes);
+      if (leaf && index < rows_) timestamps.announce(index, *leaf, *chain_, heads, found);
+      return index < rows_;
+    });
+    if (!read && read.error().code == Errc::tampered) {
+      found.tampered("database", read.error().what);
+    } else if (!read) {
+      return read;
+    }
+    timestamps_ = std::move(timestamps);
+    progress_.heads = std::move(heads);
+    progress_.findings = std::move(found);
+    return {};
+  });
+}
+
 Result<void> LogVerifier::check_chunks() {
   progress_.heads.reached(0, [] { return empty_root(); });
   for (std::uint64_t from = 0; from < rows_; from += kChunk) {
@@ -353,6 +385,7 @@ void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
   if (!leaf) return;
   check_columns(p, *row, *leaf);
   check_id(queries, p, index, leaf->head);
+  if (leaf->head.type == "timestamp" && chain_) timestamps_.met(index, p.findings);
   if (leaf->head.type == "erasure" && options_.contents) {
     p.erasures.named(index, leaf->json, p.findings);
   }
@@ -526,6 +559,7 @@ VerifyReport LogVerifier::report(bool readable) {
   report.checked_contents = progress_.checked_contents;
   report.erased = progress_.erased;
   report.contents_unchecked = contents_unchecked_;
+  report.timestamps = timestamps_.summary();
   if (!readable) return report;
   report.size = progress_.nodes.size();
   report.root = progress_.nodes.root();

@@ -2,6 +2,7 @@
 #include "audit/merkle.hpp"
 #include "audit/proof.hpp"
 #include "audit/verify_leaf.hpp"
+#include "audit/verify_timestamp.hpp"
 #include "schema/canonical_json.hpp"
 
 #include <algorithm>
@@ -20,9 +21,10 @@ struct Receipt {
   TlogProof proof;
   std::string leaf;
   std::vector<std::string> rotations;  ///< notes by which keys introduced others, oldest first
+  std::string token;                   ///< a time stamp of the checkpoint, DER; "" for none
 };
 
-/// What follows the leaf in `extra`: a JSON array of notes, on a line of its own.
+/// What follows the leaf in `extra`: first a JSON array of notes, on a line of its own.
 Result<std::vector<std::string>> read_rotations(std::string_view text) {
   std::vector<std::string> notes;
   if (text.empty()) return notes;
@@ -33,6 +35,14 @@ Result<std::vector<std::string>> read_rotations(std::string_view text) {
     notes.push_back(note.get<std::string>());
   }
   return notes;
+}
+
+/// The lines of `extra`: the leaf, the notes, a time stamp. At least one.
+std::vector<std::string_view> lines_of(std::string_view extra) {
+  std::vector<std::string_view> lines;
+  while (const auto line = take_line(extra)) lines.push_back(*line);
+  lines.push_back(extra);
+  return lines;
 }
 
 Result<Receipt> read_receipt(std::string_view text) {
@@ -51,13 +61,43 @@ Result<Receipt> read_receipt(std::string_view text) {
   }
   auto proof = parse_tlog_proof(proof_text);
   if (!proof) return invalid(proof.error().what);
-  const std::size_t end = std::min(proof->extra.find('\n'), proof->extra.size());
-  auto rotations =
-      read_rotations(std::string_view(proof->extra).substr(std::min(end + 1, proof->extra.size())));
+  const std::vector<std::string_view> lines = lines_of(proof->extra);
+  auto rotations = read_rotations(lines.size() > 1 ? lines[1] : "");
   if (!rotations) return rotations.error();
-  if (leaf.empty()) leaf = proof->extra.substr(0, end);
+  const auto token = from_base64(lines.size() > 2 ? lines[2] : "");
+  if (!token || lines.size() > 3) return invalid("its time stamp is not base64");
+  if (leaf.empty()) leaf = lines[0];
   if (leaf.empty()) return invalid("it does not hold its leaf");
-  return Receipt{std::move(*proof), std::move(leaf), std::move(*rotations)};
+  return Receipt{std::move(*proof), std::move(leaf), std::move(*rotations),
+                 std::string(as_text(*token))};
+}
+
+/// Whether the time stamp is of the receipt's very checkpoint, and by one who is trusted.
+std::optional<TimestampFinding> check_timestamp(const Receipt& receipt,
+                                                const std::optional<TimestampTrust>& trust,
+                                                Findings& findings) {
+  if (receipt.token.empty()) {
+    if (trust) {
+      findings.add(Verdict::valid_unwitnessed, "timestamp_missing", "there is no time stamp");
+    }
+    return std::nullopt;
+  }
+  auto token = open_timestamp_token(receipt.token);
+  const auto timestamp = token ? stamped(receipt.proof.checkpoint, std::move(*token))
+                               : Result<Timestamp>(token.error());
+  if (!timestamp) {
+    findings.tampered("timestamp", "the receipt: " + timestamp.error().what);
+    return std::nullopt;
+  }
+  TimestampFinding finding = finding_of(receipt.proof.index, *timestamp);
+  if (!trust) return finding;
+  const auto trusted = trust->check(timestamp->token);
+  finding.trusted = trusted.has_value();
+  if (!trusted) {
+    findings.add(Verdict::valid_unwitnessed, "timestamp_untrusted",
+                 trusted.error().what + " (" + trusted.error().where + ")");
+  }
+  return finding;
 }
 
 /// The keys that follow from the one that is trusted. Rotations before it say nothing of what it vouches for.
@@ -85,6 +125,8 @@ Result<ReceiptReport> verify_receipt(std::string_view receipt, const VerifyOptio
                  none ? "a receipt names no key" : "the key given: " + key.error().what, "",
                  "give the log's public key with --key"};
   }
+  const auto trust = trust_of(options);
+  if (!trust) return trust.error();
   ReceiptReport report;
   Findings findings;
   report.index = proof->index;
@@ -124,6 +166,7 @@ Result<ReceiptReport> verify_receipt(std::string_view receipt, const VerifyOptio
       if (!policy) return policy.error();
     }
   }
+  report.timestamp = check_timestamp(*read, *trust, findings);
   report.verdict = findings.verdict();
   report.problems = findings.take_problems();
   return report;

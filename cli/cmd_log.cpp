@@ -199,16 +199,36 @@ int run_checkpoint(const Context& context) {
   return kDone;
 }
 
-int run_receipt(const Context& context, const std::string& id, bool cosigned) {
+struct ReceiptFlags {
+  std::string id;
+  bool cosigned = false, stamped = false;
+};
+
+/// A receipt's checkpoint, and a time stamp of it: the newest without one, unless something else is asked for.
+Result<std::pair<std::string, std::string>> vouched_checkpoint(const Context& context,
+                                                               const ReceiptFlags& flags,
+                                                               std::uint64_t size_min) {
+  if (flags.stamped) {
+    auto timestamp = oldest_stamped(context, size_min);
+    if (!timestamp) return timestamp.error();
+    return std::pair(std::move(timestamp->note), std::move(timestamp->token.der));
+  }
+  if (!flags.cosigned) return std::pair(std::string(), std::string());
+  auto note = newest_cosigned(context, size_min);
+  if (!note) return note.error();
+  return std::pair(std::move(*note), std::string());
+}
+
+int run_receipt(const Context& context, const ReceiptFlags& flags) {
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
-  const auto leaves = leaves_named(**reader, id);
+  const auto leaves = leaves_named(**reader, flags.id);
   if (!leaves) return fail(leaves.error());
   // The newest leaf of a record is its response: the one whose inclusion says how the exchange ended.
   const audit::StoredLeaf& leaf = leaves->back();
-  const auto note = cosigned ? newest_cosigned(context, leaf.index + 1) : Result<std::string>("");
-  if (!note) return fail(note.error());
-  const auto receipt = (*reader)->receipt(leaf.index, *note);
+  const auto vouched = vouched_checkpoint(context, flags, leaf.index + 1);
+  if (!vouched) return fail(vouched.error());
+  const auto receipt = (*reader)->receipt(leaf.index, vouched->first, vouched->second);
   if (!receipt) return fail(receipt.error());
   if (context.json) {
     print_json({{"receipt", *receipt},
@@ -256,19 +276,22 @@ void add_log(CLI::App& app, Context& context) {
   add_common(*checkpoint, context, "verbatim checkpoint > kept-by-the-auditor.txt");
   checkpoint->callback([&context] { context.exit_code = run_checkpoint(context); });
 
-  auto receipt_id = std::make_shared<std::string>();
+  auto receipt_flags = std::make_shared<ReceiptFlags>();
   CLI::App* receipt =
       app.add_subcommand("receipt", "a record's tlog-proof, which verifies without the log");
-  receipt->add_option("ID", *receipt_id, "record id or leaf index")->required();
+  receipt->add_option("ID", receipt_flags->id, "record id or leaf index")->required();
   add_common(*receipt, context,
              "verbatim receipt 0193a5e0-7c1a-7b3e-9d2f-0123456789ab > r.tlog-proof\n"
              "  verbatim verify --receipt r.tlog-proof --key \"$(cat log.vkey)\"");
-  auto cosigned = std::make_shared<bool>(false);
-  receipt->add_flag("--cosigned", *cosigned,
-                    "under the newest checkpoint that witnesses cosigned, not the newest");
-  receipt->callback([&context, receipt_id, cosigned] {
-    context.exit_code = run_receipt(context, *receipt_id, *cosigned);
-  });
+  CLI::Option* cosigned =
+      receipt->add_flag("--cosigned", receipt_flags->cosigned,
+                        "under the newest checkpoint that witnesses cosigned, not the newest");
+  receipt
+      ->add_flag("--stamped", receipt_flags->stamped,
+                 "under the oldest checkpoint that has a time stamp, and with it")
+      ->excludes(cosigned);
+  receipt->callback(
+      [&context, receipt_flags] { context.exit_code = run_receipt(context, *receipt_flags); });
 }
 
 }  // namespace verbatim::cli

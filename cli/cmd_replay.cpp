@@ -34,6 +34,8 @@ struct ReplayFlags {
   std::size_t texts = 40;
   std::string metrics;
   std::uint64_t time_budget_s = 0;  ///< 0: none
+  bool explain = false;
+  std::string against, against_backend;
 };
 
 /// Where models may be: what --engine says; else what the gateway last served from this folder, and the demo model.
@@ -119,6 +121,7 @@ class Run {
     auto options = engine_options(flags_.engine);
     if (!options) return options.error();
     engines_ = std::make_unique<replay::Engines>(std::move(*places), *options);
+    if (auto named = open_counterpart(); !named) return named;
     auto calibration = calibration_of(flags_);
     if (!calibration) return calibration.error();
     calibration_ = std::move(*calibration);
@@ -128,8 +131,13 @@ class Run {
   Result<void> replay_all() {
     Progress progress(context_.quiet, "replayed", clock_);
     const replay::ReplayWith with{
-        *engines_, environments_, calibration_ ? &*calibration_ : nullptr,
-        flags_.method == "score" ? replay::Method::score : replay::Method::decode, clock_};
+        *engines_,
+        environments_,
+        calibration_ ? &*calibration_ : nullptr,
+        flags_.method == "score" ? replay::Method::score : replay::Method::decode,
+        clock_,
+        flags_.explain,
+        against_ ? &*against_ : nullptr};
     const std::int64_t start_us = clock_.steady_us();
     for (const Uuid& id : about_.selected.ids) {
       if (!about_.verdicts.empty() && budget_is_spent(start_us)) break;
@@ -169,6 +177,19 @@ class Run {
   [[nodiscard]] const audit::VerifyReport* verified() const { return evidence_->verified(); }
 
  private:
+  /// What --against and --against-backend name.
+  Result<void> open_counterpart() {
+    if (flags_.against.empty() && flags_.against_backend.empty()) return {};
+    std::error_code ignored;
+    if (!flags_.against.empty() && !std::filesystem::exists(flags_.against, ignored))
+      return Error{Errc::not_found, "no model there", flags_.against, "check --against PATH"};
+    EngineFlags other = flags_.engine;
+    if (!flags_.against_backend.empty()) other.backend = flags_.against_backend;
+    if (const auto usable = engine_options(other); !usable) return usable.error();
+    against_ = replay::Counterpart{flags_.against, flags_.against_backend};
+    return {};
+  }
+
   Result<void> open_earlier() {
     if (!flags_.resume) return {};
     replay::RunIdentity run{flags_.method, flags_.engine.profile, local_engine::build_id(), ""};
@@ -182,13 +203,19 @@ class Run {
   }
 
   Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
-    if (const auto found = earlier_.find(id); found != earlier_.end()) {
+    const auto found = earlier_.find(id);
+    if (found != earlier_.end() && !is_to_be_explained(found->second))
       return take_over(found->second);
-    }
     auto verdict = replay::replay_record(evidence_->records(), id, with);
     if (!verdict) return verdict;
     if (auto given = evidence_->give(*verdict); !given) return given.error();
     return verdict;
+  }
+
+  /// What an earlier run did not explain is computed again.
+  [[nodiscard]] bool is_to_be_explained(const Verdict& verdict) const {
+    return against_ || (flags_.explain && verdict.explanations.empty() &&
+                        verdict.kind == VerdictKind::diverged);
   }
 
   /// What the leaf does not hold comes from the record itself.
@@ -254,6 +281,7 @@ class Run {
   std::unique_ptr<replay::Engines> engines_;
   replay::Environments environments_{gateway::describe_environment()};
   std::optional<replay::Calibration> calibration_;
+  std::optional<replay::Counterpart> against_;
   std::map<Uuid, Verdict> earlier_;
   replay::ReplayRun about_;
 };
@@ -268,6 +296,10 @@ void print_verdict(const Verdict& verdict) {
   if (verdict.character) std::cout << " (byte " << *verdict.character << ")";
   if (!verdict.detail.empty()) std::cout << ": " << verdict.detail;
   std::cout << '\n';
+  if (verdict.fingerprint)
+    std::cout << "    " << replay::fingerprint_text(*verdict.fingerprint) << '\n';
+  for (const Json& each : verdict.explanations)
+    std::cout << "    " << replay::explanation_text(each) << '\n';
 }
 
 void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts) {
@@ -386,6 +418,14 @@ void add_replay(CLI::App& app, Context& context) {
       ->add_option("--time-budget", flags->time_budget_s,
                    "begin no record after so many seconds; they come in the order of the draw")
       ->check(whole_number(1, 1'000'000'000));
+  command->add_flag("--explain", flags->explain,
+                    "where a record keeps digests of its layers, name the first that differs");
+  command->add_option("--against", flags->against,
+                      "compare the layers with those of another model, at this path");
+  command
+      ->add_option("--against-backend", flags->against_backend,
+                   "compare the layers with those that another backend computes")
+      ->check(CLI::IsMember({"scalar", "avx2", "avx512"}));
   command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512 or auto")
       ->capture_default_str();
   command->add_option("--threads", flags->engine.threads, "0: all cores")

@@ -13,7 +13,7 @@ namespace verbatim::cli {
 namespace {
 
 struct VerifyFlags {
-  std::string path, key, policy, checkpoint, receipt;
+  std::string path, key, policy, checkpoint, receipt, tsa_ca;
   bool no_contents = false;
 };
 
@@ -34,7 +34,25 @@ void print_verdict(audit::Verdict verdict, const std::vector<audit::Problem>& pr
   print_problems(problems);
 }
 
-void print_report(const audit::VerifyReport& report) {
+/// When, by others' clocks, what of it was there.
+void print_stamp(const audit::TimestampFinding& stamp, bool checked) {
+  std::cout << "  stamped   " << stamp.size << " leaves by " << format_rfc3339(stamp.time_us)
+            << ", says " << stamp.tsa
+            << (!checked        ? "  (not checked: pass --tsa-ca)"
+                : stamp.trusted ? ", who is trusted"
+                                : ", who is NOT trusted")
+            << '\n';
+}
+
+OrderedJson json_of(const audit::TimestampFinding& stamp, bool checked) {
+  return {{"index", stamp.index},
+          {"size", stamp.size},
+          {"time", format_rfc3339(stamp.time_us)},
+          {"tsa", stamp.tsa},
+          {"trusted", checked ? OrderedJson(stamp.trusted) : OrderedJson()}};
+}
+
+void print_report(const audit::VerifyReport& report, bool tsa_given) {
   print_verdict(report.verdict, report.problems);
   std::cout << "  origin    " << report.origin << '\n'
             << "  size      " << report.size << " leaves, " << report.checked_leaves << " checked\n"
@@ -47,6 +65,7 @@ void print_report(const audit::VerifyReport& report) {
             << "  key       " << report.vkey
             << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
             << '\n';
+  if (report.timestamps.newest) print_stamp(*report.timestamps.newest, tsa_given);
 }
 
 OrderedJson json_of(const std::vector<audit::Problem>& problems) {
@@ -59,7 +78,8 @@ OrderedJson json_of(const std::vector<audit::Problem>& problems) {
   return list;
 }
 
-OrderedJson json_of(const audit::VerifyReport& report) {
+OrderedJson json_of(const audit::VerifyReport& report, bool tsa_given) {
+  const audit::TimestampSummary& stamps = report.timestamps;
   return {
       {"verdict", audit::verdict_name(report.verdict)},
       {"size", report.size},
@@ -73,6 +93,10 @@ OrderedJson json_of(const audit::VerifyReport& report) {
       {"erased", report.erased},
       {"contents_unchecked",
        report.contents_unchecked.empty() ? OrderedJson() : OrderedJson(report.contents_unchecked)},
+      {"timestamps",
+       {{"found", stamps.found},
+        {"trusted", tsa_given ? OrderedJson(stamps.trusted) : OrderedJson()},
+        {"newest", stamps.newest ? json_of(*stamps.newest, tsa_given) : OrderedJson()}}},
       {"problems", json_of(report.problems)}};
 }
 
@@ -87,6 +111,9 @@ Result<audit::VerifyOptions> options_of(const VerifyFlags& flags) {
   const auto policy = text_of(flags.policy);
   if (!policy) return policy.error();
   options.policy = *policy;
+  const auto tsa_ca = text_of(flags.tsa_ca);
+  if (!tsa_ca) return tsa_ca.error();
+  options.tsa_ca = *tsa_ca;
   options.contents = !flags.no_contents;
   return options;
 }
@@ -108,13 +135,16 @@ int run_receipt(const Context& context, const VerifyFlags& flags) {
   if (!report) return fail(report.error());
   if (context.json) {
     const auto leaf = OrderedJson::parse(report->leaf, nullptr, false);
-    print_json({{"verdict", audit::verdict_name(report->verdict)},
-                {"size", report->size},
-                {"root", report->root.hex()},
-                {"origin", report->origin},
-                {"index", report->index},
-                {"leaf", leaf.is_discarded() ? OrderedJson() : leaf},
-                {"problems", json_of(report->problems)}});
+    print_json(
+        {{"verdict", audit::verdict_name(report->verdict)},
+         {"size", report->size},
+         {"root", report->root.hex()},
+         {"origin", report->origin},
+         {"index", report->index},
+         {"leaf", leaf.is_discarded() ? OrderedJson() : leaf},
+         {"timestamp", report->timestamp ? json_of(*report->timestamp, !options->tsa_ca.empty())
+                                         : OrderedJson()},
+         {"problems", json_of(report->problems)}});
   } else {
     print_verdict(report->verdict, report->problems);
     if (report->size > 0) {  // its checkpoint could be opened
@@ -123,6 +153,7 @@ int run_receipt(const Context& context, const VerifyFlags& flags) {
                 << "  root      " << report->root.hex() << '\n';
     }
     std::cout << "  leaf      " << report->leaf << '\n';
+    if (report->timestamp) print_stamp(*report->timestamp, !options->tsa_ca.empty());
   }
   return exit_code_of(report->verdict);
 }
@@ -142,9 +173,9 @@ int run_verify(const Context& context, const VerifyFlags& flags) {
   if (progress) std::cerr << "\r\x1b[K";
   if (!report) return fail(report.error());
   if (context.json) {
-    print_json(json_of(*report));
+    print_json(json_of(*report, !options.tsa_ca.empty()));
   } else {
-    print_report(*report);
+    print_report(*report, !options.tsa_ca.empty());
   }
   return exit_code_of(report->verdict);
 }
@@ -162,6 +193,8 @@ void add_verify(CLI::App& app, Context& context) {
                      "tlog-policy file: which witnesses must have cosigned");
   verify->add_option("--checkpoint", flags->checkpoint,
                      "an older checkpoint that the log must contain");
+  verify->add_option("--tsa-ca", flags->tsa_ca,
+                     "certificates (PEM) of the time-stamping authorities to trust");
   verify->add_option("--receipt", flags->receipt,
                      "a receipt (verbatim receipt) instead of a log: needs --key and nothing else");
   verify->add_flag("--no-contents", flags->no_contents, "check the tree alone");

@@ -4,7 +4,7 @@
 #include "audit/reader.hpp"
 #include "audit/witness.hpp"
 #include "cli/command.hpp"
-#include "gateway/endpoint_client.hpp"
+#include "cli/http_post.hpp"
 #include "gateway/witness_server.hpp"
 
 #include <algorithm>
@@ -67,30 +67,12 @@ struct Head {
 };
 
 /// One POST of add-checkpoint.
-Result<gateway::EndpointAnswer> post(const AskFlags& flags, const std::string& url,
-                                     const std::string& body) {
-  gateway::EndpointOptions options;
+Result<gateway::EndpointAnswer> ask_to_add(const AskFlags& flags, const std::string& url,
+                                           const std::string& body) {
   const auto base = gateway::parse_base_url(url);
   if (!base) return base.error();
-  options.url = *base;
-  options.ca_file = flags.ca_file;
-  options.total = std::chrono::milliseconds(30'000);
-  options.response_bytes_max = audit::kNoteBytesMax;
-  gateway::EndpointQuestion question;
-  question.target = "/add-checkpoint";
-  question.fields.add("content-type", "text/plain; charset=utf-8");
-  question.body = body;
-  gateway::EndpointAnswer answer;
-  gateway::Neighbours none;
-  const auto asked = gateway::ask_endpoint(options, {question}, 1, none, system_clock(),
-                                           [&](std::size_t, gateway::EndpointAnswer got) {
-                                             answer = std::move(got);
-                                             return true;
-                                           });
-  if (!asked) return asked.error();
-  if (answer.error_kind.empty()) return answer;
-  return Error{Errc::upstream_failed, "the witness does not answer: " + answer.error_kind, url,
-               answer.error_message};
+  return post({"the witness", url, *base, "/add-checkpoint", "text/plain; charset=utf-8", body,
+               flags.ca_file, audit::kNoteBytesMax});
 }
 
 /// The size in a 409's body.
@@ -138,7 +120,7 @@ Result<void> ask_one(const Context& context, const AskFlags& flags, const Head& 
   for (int attempt = 0; attempt < 2; ++attempt) {
     const auto body = request_from(context.data, head, old_size);
     if (!body) return body.error();
-    const auto answer = post(flags, witness.url, *body);
+    const auto answer = ask_to_add(flags, witness.url, *body);
     if (!answer) return answer.error();
     if (answer->status == 200) {
       return audit::keep_cosignature(context.data, head.note, witness.key, answer->body);

@@ -3,6 +3,7 @@
 //
 // Data goes to stdout, words to stderr. With --json, stdout holds one JSON object and nothing else.
 
+#include "audit/timestamp.hpp"
 #include "schema/canonical_json.hpp"
 #include "schema/error.hpp"
 
@@ -89,6 +90,10 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 /// The newest checkpoint of at least `size_min` leaves that witnesses cosigned. `not_found` if there is none.
 [[nodiscard]] Result<std::string> newest_cosigned(const Context& context, std::uint64_t size_min);
 
+/// The oldest stamped checkpoint of at least `size_min` leaves: the tightest bound on their time. `not_found`.
+[[nodiscard]] Result<audit::Timestamp> oldest_stamped(const Context& context,
+                                                      std::uint64_t size_min);
+
 /// Where the bundled demo model is: `VERBATIM_DEMO_MODEL`, beside the program, or in the source tree that it
 /// was built from. `not_found` says which places were tried.
 [[nodiscard]] Result<std::filesystem::path> demo_model_path();
@@ -120,6 +125,7 @@ void add_erase(CLI::App& app, Context& context);
 void add_hold(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 void add_witness(CLI::App& app, Context& context);
+void add_timestamp(CLI::App& app, Context& context);
 /// Subcommands of the contract that this version does not have: each says so and exits with 2.
 void add_planned(CLI::App& app, Context& context);
 

@@ -39,8 +39,12 @@ int complain(const CLI::App& app, const CLI::ParseError& error) {
   if (const auto* refused = dynamic_cast<const Refused*>(&error)) return fail(refused->error());
   const std::string advice = "see " + named_command(app) + " --help";
   const auto unknown = app.remaining(/*recurse=*/true);
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !unknown.empty()) {
-    return usage("there is no '" + unknown.front() + "' here", advice);
+  const bool about_words = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr ||
+                           dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (about_words && !unknown.empty()) {
+    const bool option = unknown.front().starts_with('-');
+    return usage("there is no '" + unknown.front() + "' here",
+                 (option ? "options come after the command that has them; " : "") + advice);
   }
   return usage(error.what(), advice);
 }
@@ -78,6 +82,7 @@ int run(int argc, char** argv) {
   add_erase(app, context);
   add_hold(app, context);
   add_witness(app, context);
+  add_timestamp(app, context);
   add_backup(app, context);
   add_planned(app, context);
   refuse_empty_values(app);

@@ -46,7 +46,7 @@ const audit::LogOverview* looked_at(audit::LogOverview* overview) {
 
 std::string metrics_text(const Services& services) {
   return services.metrics.text(services.recorder.stats(), services.ledger.gap(),
-                               services.observations);
+                               services.observations, services.upstream_facts);
 }
 
 Page page_for(const RequestHead& head, const Services& services, audit::LogOverview* overview) {

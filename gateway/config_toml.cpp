@@ -4,6 +4,8 @@
 #include "gateway/config_capture.hpp"
 #include "gateway/toml_reader.hpp"
 
+#include <algorithm>
+
 namespace verbatim::gateway {
 
 namespace {
@@ -22,10 +24,18 @@ Reader::Setter host_port(Reader& reader, HostPort& to) {
   };
 }
 
+/// What may stand in a request line.
+bool is_path(std::string_view text) {
+  return text.starts_with('/') && text.size() <= 256 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
 void read_upstream(Reader& reader, const toml::table& table, const std::string& key,
                    GatewayConfig& config) {
   std::string name, url, dialect;
   UpstreamConfig more;
+  std::vector<std::string> environment_paths;
+  std::int64_t environment_every_s = more.environment_every.count();
   reader.table(
       table, key,
       {{"name", reader.text(name)},
@@ -41,6 +51,27 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
                        {"x-api-key", [&] { more.credential_header = "x-api-key"; }},
                        {"api-key", [&] { more.credential_header = "api-key"; }},
                        {"x-goog-api-key", [&] { more.credential_header = "x-goog-api-key"; }}})},
+       {"environment_paths", reader.texts(environment_paths)},
+       {"environment_every_s", reader.count(environment_every_s, 1, 86'400)},
+       {"server",
+        reader.one_of(
+            {{"", [] {}},
+             {"vllm",
+              [&] {
+                more.environment_paths = {"/version", "/v1/models"};
+              }},
+             {"sglang",
+              [&] {
+                more.environment_paths = {"/get_model_info", "/server_info", "/get_server_info"};
+              }},
+             {"ollama",
+              [&] {
+                more.environment_paths = {"/api/version", "/api/tags"};
+              }},
+             {"llama.cpp",
+              [&] {
+                more.environment_paths = {"/props", "/v1/models"};
+              }}})},
        {"dialect", reader.one_of({{"openai", [&] { dialect = "openai"; }},
                                   {"anthropic", [&] { dialect = "anthropic"; }}})}});
   auto upstream = parse_upstream(name + "=" + url);
@@ -48,6 +79,14 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
   more.anthropic = dialect.empty() ? upstream->anthropic : dialect == "anthropic";
   more.name = upstream->name;
   more.url = upstream->url;
+  if (!environment_paths.empty()) more.environment_paths = std::move(environment_paths);
+  more.environment_every = std::chrono::seconds(environment_every_s);
+  for (const std::string& path : more.environment_paths) {
+    if (!is_path(path)) {
+      reader.fail(Reader::member(table, "environment_paths"),
+                  "'" + path + "' is no path: /version");
+    }
+  }
   if (more.client_certificate.empty() != more.client_key.empty()) {
     reader.fail(table, "client_certificate and client_key go together");
   }
@@ -60,7 +99,11 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
 void read_model(Reader& reader, const toml::table& table, const std::string& key,
                 GatewayConfig& config) {
   ModelConfig model;
-  reader.table(table, key, {{"name", reader.text(model.name)}, {"path", reader.path(model.path)}});
+  reader.table(table, key,
+               {{"name", reader.text(model.name)},
+                {"path", reader.path(model.path)},
+                {"layer_digest_bytes", reader.count(model.layer_digest_bytes, 0, 1 << 24)},
+                {"activation_fingerprints", reader.flag(model.activation_fingerprints)}});
   if (model.name.empty() || model.path.empty()) reader.fail(table, "a model needs name and path");
   config.models.push_back(model);
 }

@@ -203,7 +203,11 @@ class LocalUpstream final : public Upstream {
     auto read = co_await reader_.read(question, model.engine, clock_.now_us());
     if (question.cancellation.cancelled()) co_return client_left();
     if (!read) co_return refused(read.error());
-    Outcome outcome = co_await generate(question, *read, *model.engine, sink);
+    for (local_engine::GenerationRequest& choice : read->choices) {
+      if (model.layer_digest_bytes > 0) choice.layer_detail = local_engine::LayerDetail::residual;
+      choice.top_activations = model.activation_fingerprints;
+    }
+    Outcome outcome = co_await generate(question, *read, model, sink);
     co_return outcome;
   }
 
@@ -267,7 +271,8 @@ class LocalUpstream final : public Upstream {
   }
 
   [[nodiscard]] net::awaitable<Outcome> generate(const Ask& ask, const LocalQuestion& question,
-                                                 Engine& engine, AnswerSink& sink) {
+                                                 const LocalModel& model, AnswerSink& sink) {
+    Engine& engine = *model.engine;
     const LocalAnswer answer(ask.api, question, engine, ask.record_id, clock_.now_us());
     const auto run = std::make_shared<Run>(mailbox_);
     // However this ends, also by the coroutine's destruction.
@@ -327,6 +332,10 @@ class LocalUpstream final : public Upstream {
     if (!error) {
       outcome.engine = describe_engine(engine, choices);
       outcome.tokens = tokens_content(question, choices);
+      outcome.layers = layers_content(choices, model.layer_digest_bytes);
+      outcome.fingerprint = fingerprint_content(choices);
+      if (model.activation_fingerprints)
+        (*outcome.engine)["fingerprint"] = {{"hidden", engine.hidden_size()}};
       outcome.usage = describe_usage(question, choices);
     }
     co_return outcome;

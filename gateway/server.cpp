@@ -81,8 +81,10 @@ class Server::Impl {
         ledger_(std::make_shared<Ledger>(recorder, mailbox_, ids_, clock,
                                          config_.limits.rejections_per_s, out_)),
         keys_(clock),
-        services_{config_,  clock,    deadlines_, recorder, mailbox_,      ids_, router_,
-                  flights_, *ledger_, metrics_,   keys_,    observations_, {}},
+        upstream_facts_(io_, recorder, mailbox_, out_),
+        services_{config_, clock,         deadlines_,      recorder, mailbox_,
+                  ids_,    router_,       flights_,        *ledger_, metrics_,
+                  keys_,   observations_, upstream_facts_, {}},
         work_(io_.get_executor()),
         acceptor_(io_),
         admin_acceptor_(io_),
@@ -187,6 +189,14 @@ class Server::Impl {
   }
 
   void put_in_force(Means means) {
+    std::vector<UpstreamFacts::Asked> asked;
+    for (std::size_t i = 0; i < means.remotes.size(); ++i) {
+      const UpstreamConfig& upstream = config_.upstreams[i];
+      if (upstream.environment_paths.empty()) continue;
+      asked.push_back(
+          {means.remotes[i].upstream, upstream.environment_paths, upstream.environment_every});
+    }
+    upstream_facts_.replace(std::move(asked));
     router_.set_remotes(std::move(means.remotes));
     tls_ = std::move(means.tls);
     keys_.replace(config_.keys);
@@ -306,6 +316,7 @@ class Server::Impl {
     admin_acceptor_.close(ignored);
     drain_deadline_.reset();
     stop_deadlines();
+    upstream_facts_.stop();
     ended_ = true;
     tick_.cancel();
     router_.drain();
@@ -345,6 +356,7 @@ class Server::Impl {
   Metrics metrics_;
   KeyRing keys_;
   Observations observations_;
+  UpstreamFacts upstream_facts_;
   std::unique_ptr<audit::LogOverview> overview_;
   Services services_;
   net::executor_work_guard<net::io_context::executor_type> work_;
@@ -390,7 +402,8 @@ Result<std::vector<LocalModel>> load_models(const GatewayConfig& config) {
     }
     auto engine = local_engine::Engine::load(each.path, config.engine);
     if (!engine) return engine.error();
-    models.push_back({each.name, each.path.string(), std::move(*engine)});
+    models.push_back({each.name, each.path.string(), std::move(*engine), each.layer_digest_bytes,
+                      each.activation_fingerprints});
   }
   return models;
 }

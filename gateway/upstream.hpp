@@ -109,6 +109,8 @@ struct Outcome {
   std::string address;         ///< of the server that was asked
   std::optional<Json> engine;  ///< `engine` of the response leaf: local engine only
   std::string tokens;          ///< content `response.tokens`: local engine only
+  std::string layers;          ///< content `response.layers`: where the model is to keep it
+  std::string fingerprint;     ///< content `response.fingerprint`: likewise
   Json usage;  ///< `usage`, where it is known whether or not the answer tells it; else null
 };
 

@@ -13,7 +13,6 @@ namespace verbatim::replay {
 
 namespace {
 
-using gateway::Api;
 using local_engine::Engine;
 using local_engine::GenerationRequest;
 using local_engine::TokenId;

@@ -256,15 +256,16 @@ class Probing {
       }
     }
     result_.clustering = cluster_answers(texts);
-    const std::string* const most =
-        result_.clustering.clusters.empty() ? nullptr : &result_.clustering.clusters.front().text;
+    // Without an answer there is no cluster, and nothing to compare with it.
+    const std::string most =
+        result_.clustering.clusters.empty() ? "" : result_.clustering.clusters.front().text;
     std::size_t identical = 0;
     for (ProbePhase& phase : result_.phases) {
       std::set<std::string_view> distinct;
       std::size_t same = 0;
       for (const std::size_t index : phase.answers) {
         distinct.insert(texts[index].text);
-        same += texts[index].text == *most ? 1 : 0;
+        same += texts[index].text == most ? 1 : 0;
       }
       phase.distinct = distinct.size();
       phase.identical = wilson(same, phase.answers.size());

@@ -122,8 +122,11 @@ Result<RecordedLeaves> read_leaves(audit::RecordSource& reader, const Uuid& id) 
   std::optional<audit::StoredLeaf> response;
   for (audit::StoredLeaf& leaf : *leaves) {
     const std::string type = text_at(leaf.json, {"type"});
-    if (type == "request") request = std::move(leaf);
-    if (type == "response") response = std::move(leaf);
+    if (type == "request") {
+      request = std::move(leaf);
+    } else if (type == "response") {
+      response = std::move(leaf);
+    }
   }
   if (!request) {
     return Error{Errc::not_found, "record " + id.str() + " is not an exchange", "",

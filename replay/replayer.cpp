@@ -2,6 +2,7 @@
 
 #include "replay/binding.hpp"
 #include "replay/foreign_verdict.hpp"
+#include "replay/kept_activations.hpp"
 #include "replay/recorded.hpp"
 
 #include <algorithm>
@@ -174,12 +175,15 @@ Verdict compare_choices(local_engine::Engine& engine, const std::vector<Recorded
     one.choice = i;
     one.tokens = worst.tokens;
     one.margins = worst.margins;
+    one.fingerprint = worst.fingerprint;
     compare_choice(engine, choices[i], digests[i], with.method, one);
     const std::size_t tokens_so_far = one.tokens;
     const MarginCounts margins_so_far = one.margins;
+    const auto fingerprint_so_far = one.fingerprint;
     if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
     worst.tokens = tokens_so_far;
     worst.margins = margins_so_far;
+    worst.fingerprint = fingerprint_so_far;
   }
   worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
   return worst;
@@ -235,15 +239,19 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     if (verdict_of_content_error(content.error(), verdict)) return verdict;
     return content.error();
   }
-  const auto tokens = parse_tokens(content->bytes);
+  auto tokens = parse_tokens(content->bytes);
   if (!tokens) return cannot(verdict, "malformed_record", tokens.error().message());
-  const std::vector<RecordedChoice>& choices = tokens->choices;
+  std::vector<RecordedChoice>& choices = tokens->choices;
 
   // 5. The same weights, and the same profile.
   const auto engine = with.engines.with_weights(weights, verdict.model);
   if (!engine) {
     if (with.engines.failed()) return engine.error();
     const bool changed = with.engines.name_has_other_weights(verdict.model, weights);
+    if (changed) {
+      const auto measured = measure_other_weights(reader, *source.response, with, choices, verdict);
+      if (!measured) return measured.error();
+    }
     return cannot(verdict, changed ? "weights_differ" : reason_without_engine(engine.error()),
                   engine.error().message());
   }
@@ -254,9 +262,17 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
                   "recorded under " + profile + ", replayed under " + (*engine)->profile());
   }
 
+  const auto fingerprint =
+      read_fingerprint(reader, *source.response, (*engine)->hidden_size(), choices);
+  if (!fingerprint) {
+    if (verdict_of_content_error(fingerprint.error(), verdict)) return verdict;
+    return fingerprint.error();
+  }
+
   // 6. Every choice against the engine; the worst stands for the record.
   Verdict worst =
       compare_choices(**engine, choices, recorded_digests(response, choices.size()), with, verdict);
+  explain(reader, *source.response, with, **engine, choices, worst);
   if (worst.kind != VerdictKind::bitwise && worst.kind != VerdictKind::token_exact) return worst;
 
   // 7. The tokens must belong to the bytes: the request as sent gives this prompt, and the answer as sent is the

@@ -6,6 +6,7 @@
 #include "replay/compare.hpp"
 #include "replay/engines.hpp"
 #include "replay/environments.hpp"
+#include "replay/explain.hpp"
 #include "replay/verdict.hpp"
 
 namespace verbatim::replay {
@@ -17,6 +18,10 @@ struct ReplayWith {
   const Calibration* calibration;  ///< null: no answer of a foreign engine is WITHIN_MARGIN
   Method method;
   const Clock& clock;
+  /// Explain what diverged, and records of weights that changed, where the record keeps digests of its layers.
+  bool explain = false;
+  /// Explain every answer of the local engine by this too. Null: none.
+  const Counterpart* against = nullptr;
 };
 
 /// Replays the record `id` by the rules of docs/replay.md. Everything that can be wrong with a record is a

@@ -9,6 +9,9 @@ that holds it) as you have it from somewhere else than the bundle; without it th
 --checkpoint names an older checkpoint of this log that you kept: the bundle must contain that very tree.
 --receipt names what `verbatim receipt` wrote: one leaf with its proof and checkpoint.
 
+A time stamp (RFC 3161) must be of a checkpoint of this very log. Whose stamp it is, this script does not check: it writes
+neither token nor note anywhere, and `openssl ts -verify -token_in` wants both (leaves of type `timestamp` hold them).
+
 Checks, in this order:
   1. the signature of the checkpoint (signed note, Ed25519), by the key given or one that it led to;
   2. that the entries hash to the checkpoint's root (RFC 6962), and every tile to the tree;
@@ -348,6 +351,9 @@ class Keys:
     def newest(self):
         return self.links[-1][0]
 
+    def origin(self):
+        return parse_vkey(self.newest())[0]
+
     def open(self, note):
         """(origin, size, root) of a checkpoint that the newest key for a tree of its size signed."""
         size = parse_checkpoint(split_note(note)[0])[1]
@@ -494,6 +500,75 @@ def check_exchanges(records, problems):
     return len(requests), len(requests) - len(answered), recovered
 
 
+# ---- time stamps (RFC 3161) ----
+
+SIGNED_DATA = bytes.fromhex("2a864886f70d010702")
+TST_INFO = bytes.fromhex("2a864886f70d0109100104")
+SHA_256 = bytes.fromhex("608648016503040201")
+
+
+def der(data):
+    """The values that lie one after another in DER: [(tag, value), ...]."""
+    values, at = [], 0
+    while at < len(data):
+        tag, length, at = data[at], data[at + 1], at + 2
+        if length >= 0x80:
+            size = length - 0x80
+            length, at = int.from_bytes(data[at : at + size], "big"), at + size
+        if tag & 0x1F == 0x1F or at + length > len(data):
+            raise Invalid("a time stamp's token is malformed")
+        values.append((tag, data[at : at + length]))
+        at += length
+    return values
+
+
+def read_token(token):
+    """(imprint, time) of a token: CMS SignedData that holds a TSTInfo. Its signature is not checked."""
+    ((_, content),) = der(token)
+    (_, kind), (_, explicit) = der(content)
+    signed = der(der(explicit)[0][1])
+    (_, inner_kind), (_, inner) = der(signed[2][1])
+    info = der(der(der(inner)[0][1])[0][1])
+    (_, algorithm), (_, imprint) = der(info[2][1])
+    if kind != SIGNED_DATA or inner_kind != TST_INFO or der(algorithm)[0][1] != SHA_256 or info[4][0] != 0x18:
+        raise Invalid("a time stamp's token is malformed, or of another hash than SHA-256")
+    return imprint, info[4][1].decode()
+
+
+def roots_at(leaves, sizes):
+    """Tree heads of several sizes, by size."""
+    roots, edge = {0: tree_hash([])}, []  # edge: complete subtrees as (leaves, hash), largest first
+    for size, value in enumerate(leaves, 1):
+        width = 1
+        while edge and edge[-1][0] == width:
+            value, width = node_hash(edge.pop()[1], value), width * 2
+        edge.append((width, value))
+        if size in sizes:
+            root = edge[-1][1]
+            for _, left in reversed(edge[:-1]):
+                root = node_hash(left, root)
+            roots[size] = root
+    return roots
+
+
+def check_timestamps(records, leaves, keys, problems):
+    """Each is of a checkpoint that the log signed, of this very tree. Returns (size, time) of the newest."""
+    stamps = [(index, record) for index, record in enumerate(records) if record.get("type") == "timestamp"]
+    roots = roots_at(leaves, {record["size"] for _, record in stamps})
+    newest = None
+    for index, record in stamps:
+        origin, size, root = keys.open(record["note"])
+        imprint, time = read_token(unbase64(record["token"], "a time stamp"))
+        if hashlib.sha256(record["note"].encode()).digest() != imprint or imprint.hex() != record["imprint"]:
+            problems.append("leaf %d: the time stamp is of something else than the checkpoint" % index)
+        elif (origin, size, root.hex()) != (keys.origin(), record["size"], record["root"]) or size > index:
+            problems.append("leaf %d: what was stamped is no earlier checkpoint of this log" % index)
+        elif roots[size] != root:
+            problems.append("FORKED: leaf %d has a time stamp of a checkpoint for other leaves" % index)
+        newest = (size, time)
+    return len(stamps), newest
+
+
 # ---- the manifest (in-toto statement in DSSE) ----
 
 
@@ -586,6 +661,7 @@ def verify(bundle, trusted_key, kept):
     opened, withheld = check_contents(bundle, records, problems)
     erased = check_erasures(records, set(bundle.names()), problems)
     exchanges, still_open, interrupted = check_exchanges(records, problems)
+    stamps, stamped = check_timestamps(records, leaves, keys, problems)
     check_manifest(bundle, manifest_bytes, manifest, vkey, problems)
     if kept is not None:
         check_kept(kept, keys, origin, leaves, problems)
@@ -599,6 +675,9 @@ def verify(bundle, trusted_key, kept):
     last = {r["record"]: r["verdict"] for r in records if r.get("type") == "replay_verdict"}
     for verdict in sorted(set(last.values())):
         print("replayed   %d records: %s" % (list(last.values()).count(verdict), verdict))
+    if stamped:
+        print("stamped    %d times; the last says that %d leaves were there at %s (whose stamp: not checked here)"
+              % (stamps, *stamped))
     print("key        " + vkey + ("" if trusted_key else "  (named by the bundle itself: pass --key to pin it)"))
     return problems
 
@@ -607,8 +686,8 @@ def verify(bundle, trusted_key, kept):
 
 
 def read_receipt(text):
-    """(leaf, rotations, index, hashes, checkpoint) of what `verbatim receipt` wrote, with --json or without."""
-    leaf, rotations = None, b""
+    """(leaf, rotations, token, index, hashes, checkpoint) of what `verbatim receipt` wrote, with --json or without."""
+    leaf, rotations, token = None, b"", b""
     if text.startswith("{"):
         both = json.loads(text)
         text, leaf = both["receipt"], both["leaf"].encode()
@@ -619,6 +698,7 @@ def read_receipt(text):
     if lines and lines[0].startswith("extra "):
         extra = unbase64(lines.pop(0)[6:], "the receipt's extra line")
         held, _, rotations = extra.partition(b"\n")
+        rotations, _, token = rotations.partition(b"\n")
         leaf = held if leaf is None else leaf
     if leaf is None:
         raise Invalid("the receipt does not hold its leaf")
@@ -628,7 +708,7 @@ def read_receipt(text):
     hashes = [unbase64(line, "a hash of the receipt") for line in lines]
     if any(len(value) != 32 for value in hashes):
         raise Invalid("a hash of the receipt is not 32 bytes")
-    return leaf, json.loads(rotations or b"[]"), int(index.group(1)), hashes, note
+    return leaf, json.loads(rotations or b"[]"), unbase64(token.decode(), "a time stamp"), int(index.group(1)), hashes, note
 
 
 def root_of_path(leaf, index, size, hashes):
@@ -651,7 +731,7 @@ def root_of_path(leaf, index, size, hashes):
 
 def verify_receipt(text, vkey, kept):
     problems = []
-    leaf, rotations, index, hashes, note = read_receipt(text)
+    leaf, rotations, token, index, hashes, note = read_receipt(text)
     parse_leaf(index, leaf)
     keys = Keys(vkey)
     for rotation in rotations:  # those before the given key say nothing of what it vouches for
@@ -668,9 +748,16 @@ def verify_receipt(text, vkey, kept):
             problems.append("the given checkpoint is of another log, " + kept_origin)
         elif kept_size == size and kept_root != root:
             problems.append("FORKED: the given checkpoint of size %d was signed for other leaves" % size)
+    time = None
+    if token:
+        imprint, time = read_token(token)
+        if hashlib.sha256(note.encode()).digest() != imprint:
+            problems.append("the time stamp is of something else than the checkpoint")
     print("origin     " + origin)
     print("index      %d of %d leaves" % (index, size))
     print("leaf       " + leaf.decode())
+    if time:
+        print("stamped    at %s (whose stamp: not checked here)" % time)
     return problems
 
 

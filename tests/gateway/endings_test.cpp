@@ -203,6 +203,7 @@ class WatchedTokenizer final : public local_engine::Tokenizer {
     return bound;
   }
   [[nodiscard]] std::size_t vocab_size() const override { return inner_->vocab_size(); }
+  [[nodiscard]] std::size_t hidden_size() const override { return inner_->hidden_size(); }
   [[nodiscard]] std::optional<local_engine::TokenId> bos() const override { return inner_->bos(); }
   [[nodiscard]] std::optional<local_engine::TokenId> eos() const override { return inner_->eos(); }
   [[nodiscard]] std::string token_text(local_engine::TokenId id) const override {
@@ -255,6 +256,7 @@ class WatchedEngine final : public local_engine::Engine {
   [[nodiscard]] std::string profile() const override { return inner_->profile(); }
   [[nodiscard]] std::size_t context_max() const override { return inner_->context_max(); }
   [[nodiscard]] std::size_t vocab_size() const override { return inner_->vocab_size(); }
+  [[nodiscard]] std::size_t hidden_size() const override { return inner_->hidden_size(); }
   [[nodiscard]] const std::vector<local_engine::TokenId>& eos_ids() const override {
     return inner_->eos_ids();
   }

@@ -1,11 +1,13 @@
 #include "audit/archive.hpp"
 
 #include "audit/zip_layout.hpp"
+#include "schema/descriptor.hpp"
 #include "schema/file.hpp"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -137,8 +139,11 @@ class ZipSink final : public BundleSink {
   }
 
   Result<void> open() {
+    file_ = Descriptor(
+        ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    if (!file_.ok()) return cannot_write(temporary_);
     archive_write_set_format_zip(zip_.get());
-    if (archive_write_open_filename(zip_.get(), temporary_.c_str()) != ARCHIVE_OK) return failure();
+    if (archive_write_open_fd(zip_.get(), file_.get()) != ARCHIVE_OK) return failure();
     return {};
   }
   Result<void> add(const std::string& name, std::string_view bytes) override {
@@ -172,6 +177,7 @@ class ZipSink final : public BundleSink {
                  temporary_.string(), "is there room, and may this user write there?"};
   }
   fs::path out_, temporary_;
+  Descriptor file_;  // the owner's alone: it may hold what was said
   std::unique_ptr<archive, FreeWriter> zip_;
   bool done_ = false;
 };
@@ -230,6 +236,8 @@ Result<std::unique_ptr<BundleSink>> BundleSink::open(const fs::path& out) {
     return Error{Errc::storage_failed, "cannot make the folder: " + error.message(), out.string(),
                  ""};
   }
+  // What was said is in there: for its owner, until he gives it away.
+  if (!empty_folder) fs::permissions(out, fs::perms::owner_all, error);
   return std::unique_ptr<BundleSink>(std::make_unique<FolderSink>(out, !empty_folder));
 }
 

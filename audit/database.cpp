@@ -35,8 +35,12 @@ std::string as_uri(const std::filesystem::path& path, bool immutable) {
 void Database::Close::operator()(sqlite3* db) const { sqlite3_close_v2(db); }
 
 Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
-  std::error_code ignored;
+  std::error_code ignored;  // its type says as much
   const auto there = std::filesystem::status(path, ignored);
+  if (there.type() == std::filesystem::file_type::none) {
+    return Error{Errc::storage_failed, "cannot look at the database: " + ignored.message(),
+                 path.string(), "may this user read there?"};
+  }
   if (mode != Mode::create && !std::filesystem::exists(there)) {
     return Error{Errc::not_found, "there is no such database", path.string(), ""};
   }

@@ -122,9 +122,9 @@ Result<std::set<std::uint64_t>> EvidenceWriter::chosen_leaves() {
     if (!records) return records.error();
     for (const RecordSummary& record : *records) {
       if (pruned_.covers(record.index)) continue;
-      ++summary_.records;
       leaves.insert(record.index);
       if (record.response_index) leaves.insert(*record.response_index);
+      if (record.type == "request" && record.index < head_.size) ++summary_.records;
     }
   }
   leaves.erase(leaves.lower_bound(head_.size), leaves.end());

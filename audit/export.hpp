@@ -34,7 +34,7 @@ struct ExportOptions {
 
 struct ExportSummary {
   std::uint64_t size = 0;      ///< leaves in the tree
-  std::uint64_t records = 0;   ///< chosen
+  std::uint64_t records = 0;   ///< chosen exchanges
   std::uint64_t contents = 0;  ///< disclosed
   std::uint64_t erased = 0;    ///< chosen, but erased
   std::uint64_t pruned = 0;    ///< leaves chosen, but pruned

@@ -145,13 +145,7 @@ Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t i
   Result<OpenedContent> result = Error{Errc::tampered, "the content is missing", where, ""};
   auto read = queries.contents(id, id + 1, [&](const ContentRow& row) {
     result = [&]() -> Result<OpenedContent> {
-      if (row.erased) {
-        const auto by = erased_by(queries, index, field);
-        return Error{Errc::erased,
-                     "the content was erased" +
-                         (by ? ", as leaf " + std::to_string(*by) + " says" : std::string()),
-                     where, ""};
-      }
+      if (row.erased) return erased_error(index, field, erased_by(queries, index, field));
       const auto kek = keys->key(row.kek);
       if (!kek) return kek.error();
       const auto dek = unwrap_key(aead, *kek, row.dek, dek_purpose(index));
@@ -201,18 +195,6 @@ Result<std::string> LogReader::Impl::receipt(Queries& queries, std::uint64_t ind
 
 LogReader::LogReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LogReader::~LogReader() = default;
-
-Result<void> RecordFilter::set_times(std::string_view since, std::string_view until) {
-  const auto set = [](std::string_view text, std::optional<std::int64_t>& to) -> Result<void> {
-    if (text.empty()) return {};
-    const auto time = parse_rfc3339(text);
-    if (!time) return time.error();
-    to = *time;
-    return {};
-  };
-  const auto done = set(since, since_us);
-  return done ? set(until, until_us) : done;
-}
 
 Result<std::unique_ptr<LogReader>> LogReader::open(const std::filesystem::path& data_dir) {
   auto impl = std::make_unique<Impl>();

@@ -37,6 +37,10 @@ Result<VerifyReport> verify(const std::filesystem::path& path, const VerifyOptio
   const auto has = [&](const char* name) { return std::filesystem::exists(path / name, error); };
   if (has("manifest.json")) return verify_bundle(path, options);
   if (has("log.db") || has("high-water")) return verify_log(path, options);
+  if (error) {
+    return Error{Errc::storage_failed, "cannot look at it: " + error.message(), path.string(),
+                 "may this user read there?"};
+  }
   return Error{Errc::not_found, "neither a log nor a bundle of evidence", path.string(),
                "give the log's folder, or what `verbatim export` made"};
 }

@@ -120,8 +120,10 @@ Result<ReceiptReport> verify_receipt(std::string_view receipt, const VerifyOptio
   const TlogProof* const proof = &read->proof;
   const auto key = parse_vkey(options.vkey);
   if (!key) {
-    return Error{Errc::invalid_input, "the key: " + key.error().what, "",
-                 "a receipt names no key: give the log's with --key"};
+    const bool none = options.vkey.empty();
+    return Error{Errc::invalid_input,
+                 none ? "a receipt names no key" : "the key given: " + key.error().what, "",
+                 "give the log's public key with --key"};
   }
   const auto trust = trust_of(options);
   if (!trust) return trust.error();
@@ -134,9 +136,10 @@ Result<ReceiptReport> verify_receipt(std::string_view receipt, const VerifyOptio
   const auto head = open_checkpoint(proof->checkpoint, chain);
   if (!head) {
     const bool other_key = head.error().code == Errc::not_found;
-    findings.tampered(other_key ? "key" : "checkpoint_signature",
-                      other_key ? "the receipt's checkpoint is not signed by the key given"
-                                : "the receipt's checkpoint: " + head.error().what);
+    findings.tampered(
+        other_key ? "key" : "checkpoint_signature",
+        other_key ? "the receipt's checkpoint is not signed by the key given: is it this log's?"
+                  : "the receipt's checkpoint: " + head.error().what);
   } else {
     report.origin = head->origin;
     report.size = head->size;

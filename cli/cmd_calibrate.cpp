@@ -1,6 +1,7 @@
 // verbatim replay calibrate: how far honest answers of another engine are from ours.
 
 #include "audit/reader.hpp"
+#include "cli/append_leaf.hpp"
 #include "cli/progress.hpp"
 #include "cli/replay_flags.hpp"
 #include "replay/calibration.hpp"
@@ -121,16 +122,13 @@ void print_calibration(const replay::Calibration& calibration, const Scored& hon
 
 /// The calibration is in the log before a verdict may name it.
 Result<void> record(const Context& context, const replay::Calibration& calibration) {
-  static const SystemClock clock;
-  auto appender = audit::open_appender(context.data, clock);
-  if (!appender) return appender.error();
   const std::string text = replay::calibration_text(calibration);
   audit::LeafDraft draft;
   draft.type = "calibration";
   draft.fields = Json::parse(text);
   for (const char* own : {"v", "type"}) draft.fields.erase(own);
   draft.fields["sha256"] = sha256(text).hex();
-  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  const auto appended = append_leaf(context, std::move(draft));
   if (!appended) return appended.error();
   return {};
 }

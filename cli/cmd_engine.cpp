@@ -2,6 +2,8 @@
 
 #include "cli/command.hpp"
 #include "cli/engine_json.hpp"
+#include "cli/fingerprint_files.hpp"
+#include "cli/layer_files.hpp"
 #include "local_engine/engine.hpp"
 #include "local_engine/selfcheck.hpp"
 #include "schema/clock.hpp"
@@ -30,6 +32,8 @@ struct GenerateFlags {
   std::vector<std::string> stop;
   bool ignore_eos = false;
   std::size_t neighbours = 0;
+  LayerFlags layers;
+  FingerprintFlags fingerprint;
 };
 
 Result<std::shared_ptr<Engine>> load_engine(const EngineFlags& flags) {
@@ -101,6 +105,8 @@ Result<GenerationRequest> request_of(const Engine& engine, const GenerateFlags& 
   request.stop = flags.stop;
   request.ignore_eos = flags.ignore_eos;
   request.top_logprobs = flags.logprobs;
+  request.layer_detail = flags.layers.wanted();
+  request.top_activations = flags.fingerprint.wanted();
   return request;
 }
 
@@ -127,11 +133,15 @@ std::vector<std::shared_ptr<local_engine::Generation>> start_neighbours(Engine& 
 }
 
 void print_result(const Context& context, const Engine& engine, const GenerationRequest& request,
-                  const GenerationResult& result) {
+                  const GenerationResult& result,
+                  const std::optional<local_engine::FingerprintAgreement>& agreement = {}) {
   if (context.json) {
-    print_json(result_json(engine, request, result));
+    OrderedJson json = result_json(engine, request, result);
+    if (agreement) json["fingerprint"] = replay::fingerprint_json(*agreement);
+    print_json(json);
     return;
   }
+  if (agreement) std::cerr << replay::fingerprint_text(*agreement) << '\n';
   if (engine.tokenizer() != nullptr) {
     std::cout << result.text << '\n';
   } else {
@@ -143,6 +153,14 @@ void print_result(const Context& context, const Engine& engine, const Generation
             << engine.backend() << ", " << result.tokens.size() << " tokens)\n";
 }
 
+/// What the flags ask for beside the result.
+Result<void> write_files(const GenerateFlags& flags, const Engine& engine,
+                         const GenerationRequest& request, const GenerationResult& result) {
+  if (const auto written = flags.fingerprint.write(result); !written) return written;
+  if (!result.layer_digests) return {};
+  return write_layer_file(flags.layers.file, engine, request, result);
+}
+
 int run_generate(const Context& context, const GenerateFlags& flags) {
   const auto engine = load_engine(flags.engine);
   if (!engine) return fail(engine.error());
@@ -152,6 +170,8 @@ int run_generate(const Context& context, const GenerateFlags& flags) {
   const auto result = (*engine)->generate_and_wait(*request);
   for (const auto& neighbour : neighbours) neighbour->cancel();
   if (!result) return fail(result.error());
+  if (const auto written = write_files(flags, **engine, *request, *result); !written)
+    return fail(written.error());
   print_result(context, **engine, *request, *result);
   return kDone;
 }
@@ -182,8 +202,12 @@ int run_score(const Context& context, const GenerateFlags& flags) {
   if (!output) return fail(output.error());
   const auto result = (*engine)->score(*request, *output);
   if (!result) return fail(result.error());
+  if (const auto written = write_files(flags, **engine, *request, *result); !written)
+    return fail(written.error());
+  const auto agreement = flags.fingerprint.check(**engine, *result);
+  if (!agreement) return fail(agreement.error());
   if (!context.json) print_scores(*result);
-  print_result(context, **engine, *request, *result);
+  print_result(context, **engine, *request, *result, *agreement);
   return kDone;
 }
 
@@ -446,17 +470,22 @@ int run_bench(const Context& context, const EngineFlags& flags) {
 
 void add_generation_options(CLI::App& command, GenerateFlags& flags) {
   flags.engine.add(command);
-  command.add_option("--prompt", flags.prompt,
-                     "text; special tokens are added as the tokenizer says");
-  command.add_option("--messages", flags.messages,
-                     "JSON file of chat messages, rendered by the model's template");
-  command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
+  CLI::Option* prompt = command.add_option(
+      "--prompt", flags.prompt,
+      "text to go on with, as it is; special tokens are added as the tokenizer says");
+  CLI::Option* messages = command.add_option(
+      "--messages", flags.messages, "JSON file of chat messages, rendered by the model's template");
+  CLI::Option* ids = command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
+  prompt->excludes(messages)->excludes(ids);
+  messages->excludes(ids);
   command.add_option("--temperature", flags.temperature, "0 is greedy")->capture_default_str();
   command.add_option("--seed", flags.seed, "u64; 0 unless given")->check(whole_number(0, kSeedMax));
   command.add_option("--top-k", flags.top_k, "0: off");
   command.add_option("--top-p", flags.top_p, "1: off");
   command.add_option("--min-p", flags.min_p, "0: off");
   command.add_option("--logprobs", flags.logprobs, "so many highest log-probabilities a token");
+  flags.layers.add(command);
+  flags.fingerprint.add(command);
 }
 
 }  // namespace
@@ -485,8 +514,11 @@ void add_engine(CLI::App& app, Context& context) {
       "score", "teacher-forced: what the engine thinks of given output tokens");
   add_generation_options(*score, *flags);
   score->add_option("--output-ids", flags->output_ids, "token ids with commas")->required();
+  flags->fingerprint.add_check(*score);
   add_common(*score, context, "verbatim engine score --prompt-ids 300,301 --output-ids 302,303");
   score->callback([&context, flags] { context.exit_code = run_score(context, *flags); });
+
+  add_engine_compare(*engine, context);
 
   auto text = std::make_shared<TokenizeFlags>();
   CLI::App* tokenize = engine->add_subcommand("tokenize", "text on stdin to token ids");

@@ -2,7 +2,7 @@
 
 #include "audit/erasure.hpp"
 #include "audit/reader.hpp"
-#include "cli/command.hpp"
+#include "cli/append_leaf.hpp"
 
 #include <iostream>
 #include <memory>
@@ -16,12 +16,11 @@ struct ScopeFlags {
   bool all = false;
 };
 
-Result<audit::Scope> scope_of(const ScopeFlags& flags) {
+Result<audit::Scope> scope_of(const ScopeFlags& flags, const char* choices) {
   const int named =
       (flags.id.empty() ? 0 : 1) + (flags.subject.empty() ? 0 : 1) + (flags.all ? 1 : 0);
   if (named != 1) {
-    return Error{Errc::invalid_input, "name one thing: a record or a subject", "",
-                 "give --id ID or --subject HANDLE"};
+    return Error{Errc::invalid_input, "name one thing", "", std::string("give ") + choices};
   }
   audit::Scope scope;
   scope.subject = flags.subject;
@@ -33,15 +32,11 @@ Result<audit::Scope> scope_of(const ScopeFlags& flags) {
   return scope;
 }
 
-Result<std::unique_ptr<audit::Appender>> appender_of(const Context& context) {
-  static const SystemClock clock;
-  return audit::open_appender(context.data, clock);
-}
-
 int run_erase(const Context& context, const ScopeFlags& flags, const std::string& reason) {
-  const auto scope = scope_of(flags);
+  const auto scope = scope_of(flags, "--id ID or --subject HANDLE");
   if (!scope) return fail(scope.error());
-  const auto appender = appender_of(context);
+  static const SystemClock clock;
+  const auto appender = audit::open_appender(context.data, clock);
   if (!appender) return fail(appender.error());
   const auto report = (*appender)->erase({*scope, reason, actor()});
   if (!report) return fail(report.error());
@@ -64,9 +59,7 @@ int run_erase(const Context& context, const ScopeFlags& flags, const std::string
 
 /// Appends a leaf about a hold and prints its id.
 int append_hold(const Context& context, audit::LeafDraft draft) {
-  const auto appender = appender_of(context);
-  if (!appender) return fail(appender.error());
-  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  const auto appended = append_leaf(context, std::move(draft));
   if (!appended) return fail(appended.error());
   if (context.json) {
     print_json({{"id", appended->id.str()}, {"index", appended->index}});
@@ -77,7 +70,7 @@ int append_hold(const Context& context, audit::LeafDraft draft) {
 }
 
 int run_hold_add(const Context& context, const ScopeFlags& flags, const std::string& reason) {
-  const auto scope = scope_of(flags);
+  const auto scope = scope_of(flags, "--id ID, --subject HANDLE or --all");
   if (!scope) return fail(scope.error());
   audit::LeafDraft draft;
   draft.type = "legal_hold";
@@ -95,7 +88,10 @@ int run_hold_release(const Context& context, const std::string& id, const std::s
   const auto holds = holds_of(context);
   if (!holds) return fail(holds.error());
   const auto uuid = parse_uuid(id);
-  if (!uuid) return fail(uuid.error());
+  if (!uuid) {
+    return fail(Error{Errc::invalid_input, "'" + id.substr(0, 64) + "' is not a hold's id", "",
+                      "see verbatim hold list"});
+  }
   bool found = false;
   for (const audit::Hold& hold : *holds) found = found || hold.id == *uuid;
   if (!found) {

@@ -1,7 +1,7 @@
 // verbatim export: evidence for somebody who trusts nobody here.
 
 #include "audit/export.hpp"
-#include "cli/command.hpp"
+#include "cli/append_leaf.hpp"
 #include "gateway/header_rules.hpp"
 
 #include <kVerifyPy.hpp>
@@ -64,9 +64,6 @@ Result<audit::ExportOptions> options_of(const ExportFlags& flags) {
 
 /// Contents leave the machine: that is recorded before they do.
 Result<void> record_export(const Context& context, const ExportFlags& flags) {
-  static const SystemClock clock;
-  auto appender = audit::open_appender(context.data, clock);
-  if (!appender) return appender.error();
   audit::LeafDraft draft;
   draft.type = "export";
   draft.fields = {
@@ -74,7 +71,7 @@ Result<void> record_export(const Context& context, const ExportFlags& flags) {
       {"disclosed", flags.contents},
       {"actor", "uid " + std::to_string(::getuid())}};
   if (!flags.fields.empty()) draft.fields["fields"] = flags.fields;
-  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  const auto appended = append_leaf(context, std::move(draft));
   if (!appended) return appended.error();
   return {};
 }
@@ -132,7 +129,7 @@ void add_export(CLI::App& app, Context& context) {
   command->add_option("--model", flags->model, "requested model");
   command->add_option("--status", flags->status, "complete, cache_hit, ...")
       ->check(exchange_status());
-  command->add_option("--limit", flags->limit, "at most so many records")->check(whole_number());
+  command->add_option("--limit", flags->limit, "at most so many records")->check(whole_number(1));
   command->add_option("--contents", flags->contents, "all, none or selected")
       ->capture_default_str();
   command->add_option("--disclose", flags->fields,

@@ -39,16 +39,12 @@ Result<audit::DurabilityMode> mode_of(const std::string& name) {
                "use strict, overlap or relaxed"};
 }
 
-/// The configuration file, with what the command line says put over it.
-Result<gateway::GatewayConfig> effective_config(const Context& context, const GatewayFlags& flags) {
-  gateway::GatewayConfig config;
-  if (!context.config.empty()) {
-    const auto text = read_input(context.config);
-    if (!text) return text.error();
-    auto parsed = gateway::parse_config(*text, context.config);
-    if (!parsed) return parsed.error();
-    config = std::move(*parsed);
-  }
+/// What the configuration `file` holds, with what the command line says put over it.
+Result<gateway::GatewayConfig> effective_config(const Context& context, const GatewayFlags& flags,
+                                                const std::string& file) {
+  auto parsed = gateway::parse_config(file, context.config);
+  if (!parsed) return parsed.error();
+  gateway::GatewayConfig config = std::move(*parsed);
   if (!flags.listen.empty()) {
     const auto address = gateway::parse_host_port(flags.listen);
     if (!address) return address.error();
@@ -98,6 +94,11 @@ Result<void> check_config(const gateway::GatewayConfig& config) {
   }
   if (auto usable = gateway::check_start(config); !usable) return usable.error();
   if (auto known = kernels::parse_backend(config.engine.backend); !known) return known.error();
+  if (config.admin_enabled && config.listen.port != 0 &&
+      config.listen.str() == config.admin.str()) {
+    return Error{Errc::invalid_input, "clients and operators are given the same address",
+                 config.listen.str(), "choose another for --admin (gateway.admin)"};
+  }
   names.clear();
   for (const auto& model : config.models) {
     if (!names.insert(model.name).second) {
@@ -111,6 +112,16 @@ Result<void> check_config(const gateway::GatewayConfig& config) {
     }
   }
   return {};
+}
+
+/// No mistake, but seldom what was meant.
+void warn_of_expired_keys(const gateway::GatewayConfig& config) {
+  const std::int64_t now_us = SystemClock().now_us();
+  for (const auto& key : config.keys) {
+    if (key.expires_us == 0 || key.expires_us > now_us) continue;
+    std::cerr << "verbatim: the gateway key '" << key.name << "' expired at "
+              << format_rfc3339(key.expires_us) << ": requests with it are refused\n";
+  }
 }
 
 /// SIGTERM and SIGINT drain; a second one ends at once. SIGHUP reloads. Blocks them in every thread made after it, and
@@ -182,8 +193,20 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_CORE, &no_core);
 }
 
-void announce(const Context& context, const gateway::Server& server, bool admin, bool tls) {
-  const std::string url = (tls ? "https://" : "http://") + server.address().str();
+/// "; upstreams openai, anthropic; models demo"
+std::string serves(const gateway::GatewayConfig& config) {
+  const auto listed = [](const auto& all, const char* what) {
+    std::string text;
+    for (const auto& each : all) text += (text.empty() ? what : ", ") + each.name;
+    return text;
+  };
+  return listed(config.upstreams, "; upstreams: ") + listed(config.models, "; models: ");
+}
+
+void announce(const Context& context, const gateway::GatewayConfig& config,
+              const gateway::Server& server) {
+  const bool admin = config.admin_enabled;
+  const std::string url = (config.tls.enabled() ? "https://" : "http://") + server.address().str();
   if (context.json) {
     OrderedJson line = {{"listening", url}};
     if (admin) line["admin"] = "http://" + server.admin_address().str();
@@ -192,6 +215,8 @@ void announce(const Context& context, const gateway::Server& server, bool admin,
   } else {
     std::cout << "listening on " << url << std::endl;
   }
+  if (context.quiet) return;
+  std::cerr << "verbatim: the log is in " << context.data << serves(config) << '\n';
   if (admin)
     std::cerr << "verbatim: health and metrics on http://" << server.admin_address().str() << '\n';
 }
@@ -210,9 +235,22 @@ int make_key(const Context& context, const std::string& name) {
   return kDone;
 }
 
+/// The file as it is now. Without one, what the command line says stays.
+Result<std::string> reread_config(const Context& context) {
+  std::error_code ignored;
+  if (context.config.empty()) return std::string();
+  if (!std::filesystem::is_regular_file(context.config, ignored)) {
+    return Error{Errc::invalid_input, "the configuration cannot be read a second time",
+                 context.config, "--config must name a file for a reload"};
+  }
+  return read_input(context.config);
+}
+
 /// What is in force stays so if the new configuration cannot be.
 void reload_config(const Context& context, const GatewayFlags& flags, gateway::Server& server) {
-  const auto config = effective_config(context, flags);
+  const auto text = reread_config(context);
+  const auto config =
+      text ? effective_config(context, flags, *text) : Result<gateway::GatewayConfig>(text.error());
   const auto checked = config ? check_config(*config) : Result<void>(config.error());
   if (!checked) {
     std::cerr << "verbatim: the new configuration is refused, and the one before stays in force: "
@@ -228,11 +266,13 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
     std::cout << kConfigSchema;
     return kDone;
   }
-  const auto config = effective_config(context, flags);
+  const auto config = effective_config(context, flags, context.config_text);
   if (!config) return fail(config.error());
   const auto checked = check_config(*config);
   if (!checked) return fail(checked.error());
+  warn_of_expired_keys(*config);
   if (flags.check) {
+    std::cerr << "verbatim: the configuration is well; what is in force by it:\n";
     std::cout << gateway::describe_config(*config) << '\n';
     return kDone;
   }
@@ -254,7 +294,7 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
 
   auto server = gateway::Server::start(*config, clock, **log, std::move(*models));
   if (!server) return fail(server.error());
-  announce(context, **server, config->admin_enabled, config->tls.enabled());
+  announce(context, *config, **server);
   signals.start(**server, [&] { reload_config(context, flags, **server); });
   (*server)->run();
   signals.stop();
@@ -265,6 +305,7 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
     return fail(Error{Errc::storage_failed, "the log could not be written at the end", context.data,
                       "run verbatim verify"});
   }
+  if (!context.quiet) std::cerr << "verbatim: stopped; the log is closed\n";
   return kDone;
 }
 

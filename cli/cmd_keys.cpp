@@ -68,7 +68,9 @@ void add_change(CLI::App& keys, Context& context, const char* name, const char* 
                 MakeDraft make, const char* example) {
   auto reason = std::make_shared<std::string>();
   CLI::App* command = keys.add_subcommand(name, what);
-  command->add_option("--reason", *reason, "why, for the leaf that says so")->required();
+  command->add_option("--reason", *reason, "why, for the leaf that says so")
+      ->check(utf8_text())
+      ->required();
   add_common(*command, context, example);
   command->callback(
       [&context, make, reason] { context.exit_code = run_change(context, make, *reason); });

@@ -2,7 +2,8 @@
 
 #include "audit/merkle.hpp"
 #include "audit/reader.hpp"
-#include "cli/command.hpp"
+#include "cli/append_leaf.hpp"
+#include "cli/show_text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -106,13 +107,10 @@ Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader,
 /// Reading contents is itself recorded, before they are shown.
 Result<void> record_access(const Context& context, const audit::StoredLeaf& leaf,
                            const Json& fields) {
-  static const SystemClock clock;
-  auto appender = audit::open_appender(context.data, clock);
-  if (!appender) return appender.error();
   audit::LeafDraft draft;
   draft.type = "access";
   draft.fields = {{"record", leaf.json.at("id")}, {"fields", fields}, {"actor", actor()}};
-  const auto appended = (*appender)->append_and_wait(std::move(draft));
+  const auto appended = append_leaf(context, std::move(draft));
   if (!appended) return appended.error();
   return {};
 }
@@ -178,7 +176,7 @@ int run_show(const Context& context, const std::string& id, bool with_contents) 
   if (context.json) {
     print_json(out);
   } else {
-    std::cout << out.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+    print_shown(std::cout, out);
   }
   return kDone;
 }
@@ -258,7 +256,7 @@ void add_log(CLI::App& app, Context& context) {
   list->add_option("--status", flags->status, "complete, cache_hit, client_disconnect, ...")
       ->check(exchange_status());
   list->add_option("--limit", flags->limit, "at most so many; the newest are kept")
-      ->check(whole_number());
+      ->check(whole_number(1));
   list->add_flag("--all-types", flags->all_types, "leaves of every type, not exchanges alone");
   add_common(*list, context, "verbatim log list --since 2026-11-01 --status complete --json");
   list->callback([&context, flags] { context.exit_code = run_list(context, *flags); });

@@ -1,8 +1,7 @@
 // verbatim probe: ask one question many times, and see whether the answers are the same.
 
-#include "cli/command.hpp"
+#include "cli/probe_flags.hpp"
 #include "cli/progress.hpp"
-#include "replay/probe.hpp"
 #include "replay/probe_report.hpp"
 #include "schema/file.hpp"
 
@@ -13,12 +12,6 @@
 namespace verbatim::cli {
 
 namespace {
-
-struct ProbeFlags {
-  std::string url, request_file, api, api_key_env, ca_file, report, csv;
-  std::size_t timeout_s = 120;
-  replay::ProbeOptions options;
-};
 
 constexpr std::size_t kQuestionsMax = 10'000, kInFlightMax = 1024;
 
@@ -45,7 +38,9 @@ Result<std::string> key_of(const std::string& variable) {
   return std::string(key);
 }
 
-Result<replay::ProbeOptions> options_of(ProbeFlags& flags) {
+}  // namespace
+
+Result<replay::ProbeOptions> probe_options(ProbeFlags& flags) {
   replay::ProbeOptions& options = flags.options;
   const auto url = gateway::parse_base_url(flags.url);
   if (!url) return url.error();
@@ -67,6 +62,8 @@ Result<replay::ProbeOptions> options_of(ProbeFlags& flags) {
   return options;
 }
 
+namespace {
+
 /// Text from an endpoint, made fit for a terminal: no control characters, no line ends.
 std::string printable(std::string_view text, std::size_t bytes_max) {
   std::string line(text.substr(0, bytes_max));
@@ -77,6 +74,20 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
   return line.size() < text.size() ? line + "..." : line;
 }
 
+/// Under one load there is nothing to tell apart.
+void print_phases(const replay::ProbeResult& result) {
+  if (result.phases.size() < 2) return;
+  for (const replay::ProbePhase& phase : result.phases) {
+    std::cout << "  " << phase.concurrency << " at once";
+    if (phase.neighbours > 0) std::cout << " among " << phase.neighbours << " neighbours";
+    std::cout << ": " << phase.answers.size() << " answered, " << phase.distinct << " distinct, "
+              << phase.identical.count << " identical";
+    if (phase.p_value) std::cout << ", p = " << *phase.p_value << " against the first";
+    std::cout << '\n';
+  }
+  if (replay::load_finding(result).differs) std::cout << "the load changes the answers\n";
+}
+
 void print_result(const replay::ProbeResult& result) {
   std::cout << result.asked << " asked, " << result.answers.size() << " answered, "
             << result.clustering.clusters.size() << " distinct\n";
@@ -85,6 +96,7 @@ void print_result(const replay::ProbeResult& result) {
               << ", 95 % interval " << result.identical.low << " to " << result.identical.high
               << '\n';
   }
+  print_phases(result);
   for (const replay::Cluster& cluster : result.clustering.clusters) {
     std::cout << "  " << cluster.answers.size() << " x " << cluster.sha256.hex().substr(0, 16);
     if (cluster.first_fork_char) std::cout << " forks at character " << *cluster.first_fork_char;
@@ -104,10 +116,14 @@ int exit_code_of(const replay::ProbeResult& result) {
 }
 
 int run_probe(const Context& context, ProbeFlags& flags) {
+  if (!flags.series.empty()) return run_probe_series(context, flags);
+  if (flags.new_baseline || !flags.metrics.empty() || !flags.prompts_file.empty()) {
+    return usage("--prompts, --metrics and --new-baseline are for a series", "give --series DIR");
+  }
   if (flags.options.prompt.empty() == flags.request_file.empty()) {
     return usage("one question is needed", "give either --prompt TEXT or --request FILE");
   }
-  const auto options = options_of(flags);
+  const auto options = probe_options(flags);
   if (!options) return fail(options.error());
   static const SystemClock clock;
   Progress progress(context.quiet, "asked", clock);
@@ -116,12 +132,12 @@ int run_probe(const Context& context, ProbeFlags& flags) {
   progress.clear();
   if (!result) return fail(result.error());
   if (!flags.report.empty()) {
-    const auto written =
-        write_file(flags.report, replay::probe_report(*result, format_rfc3339(clock.now_us())));
+    const auto written = write_file(
+        flags.report, replay::probe_report(*result, format_rfc3339(clock.now_us())), 0600);
     if (!written) return fail(written.error());
   }
   if (!flags.csv.empty()) {
-    const auto written = write_file(flags.csv, replay::probe_csv(*result));
+    const auto written = write_file(flags.csv, replay::probe_csv(*result), 0600);
     if (!written) return fail(written.error());
   }
   if (context.json) {
@@ -140,8 +156,9 @@ int run_probe(const Context& context, ProbeFlags& flags) {
 void add_question_options(CLI::App& command, ProbeFlags& flags) {
   replay::ProbeOptions& options = flags.options;
   command.add_option("--url", flags.url, "base URL of the endpoint, http or https")->required();
-  command.add_option("--model", options.model, "the model to ask");
-  command.add_option("--prompt", options.prompt, "one user's message, asked at temperature 0");
+  command.add_option("--model", options.model, "the model to ask")->check(utf8_text());
+  command.add_option("--prompt", options.prompt, "one user's message, asked at temperature 0")
+      ->check(utf8_text());
   command.add_option("--request", flags.request_file,
                      "a request's body (JSON), sent as it is; temperature 0 if it has none");
   command.add_option("--api", flags.api, "openai or anthropic")->default_val("openai");
@@ -155,6 +172,21 @@ void add_question_options(CLI::App& command, ProbeFlags& flags) {
       .add_option("--logprobs", options.logprobs,
                   "ask for so many alternatives a token (OpenAI), to see how near a fork was")
       ->check(CLI::Range(0, 20));
+}
+
+void add_series_options(CLI::App& command, ProbeFlags& flags) {
+  constexpr double kAlphaMin = 0.0001;  // of 9,999 permutations no smaller p comes
+  command.add_option("--series", flags.series,
+                     "keep this run in a folder, and compare it with the folder's baseline");
+  command.add_option("--prompts", flags.prompts_file,
+                     "with --series: a file of questions, one a line, each asked so many times");
+  command.add_option("--alpha", flags.alpha, "with --series: the false-positive rate of the alarm")
+      ->check(CLI::Range(kAlphaMin, 0.5))
+      ->capture_default_str();
+  command.add_flag("--new-baseline", flags.new_baseline,
+                   "with --series: what is answered now is what to compare with");
+  command.add_option("--metrics", flags.metrics,
+                     "with --series: what it says, in Prometheus text format");
 }
 
 }  // namespace
@@ -183,6 +215,7 @@ void add_probe(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_option("--report", flags->report, "write a report: one HTML file");
   command->add_option("--csv", flags->csv, "write one line an answer");
+  add_series_options(*command, *flags);
   add_common(
       *command, context,
       "verbatim probe --url http://127.0.0.1:8080 --model demo --prompt \"Who are you?\" -n 30");

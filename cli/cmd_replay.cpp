@@ -1,17 +1,15 @@
 // verbatim replay: compute recorded answers again, and say how far they agree.
 
-#include "audit/reader.hpp"
-#include "audit/signer.hpp"
 #include "cli/command.hpp"
 #include "cli/model_places.hpp"
 #include "cli/progress.hpp"
+#include "cli/replay_evidence.hpp"
 #include "cli/replay_flags.hpp"
 #include "gateway/environment.hpp"
 #include "replay/earlier.hpp"
 #include "replay/replay_metrics.hpp"
 #include "replay/replay_report.hpp"
 #include "replay/replayer.hpp"
-#include "replay/statement.hpp"
 #include "schema/file.hpp"
 
 #include <algorithm>
@@ -31,10 +29,13 @@ struct ReplayFlags {
   std::vector<std::string> engines;
   EngineFlags engine;
   std::string method = "score", calibration, report, csv;
+  std::string bundle, key, policy, statements;
   bool resume = false, no_texts = false;
   std::size_t texts = 40;
   std::string metrics;
   std::uint64_t time_budget_s = 0;  ///< 0: none
+  bool explain = false;
+  std::string against, against_backend;
 };
 
 /// Where models may be: what --engine says; else what the gateway last served from this folder, and the demo model.
@@ -42,10 +43,52 @@ Result<std::vector<replay::ModelPlace>> places_of(const Context& context,
                                                   const ReplayFlags& flags) {
   auto places = named_places(flags.engines, "--engine");
   if (!places || !places->empty()) return places;  // who names models means these, and no others
-  for (replay::ModelPlace& place : read_model_places(context.data))
-    places->push_back(std::move(place));
+  if (flags.bundle.empty()) {
+    for (replay::ModelPlace& place : read_model_places(context.data))
+      places->push_back(std::move(place));
+  }
   if (const auto demo = demo_model_path()) places->push_back({"demo", *demo});
   return places;
+}
+
+/// A bundle stays as it is, and holds the verdicts of somebody else.
+Result<void> check_bundle_flags(const ReplayFlags& flags) {
+  const auto invalid = [](const char* what, const std::string& where, const char* advice) {
+    return Error{Errc::invalid_input, what, where, advice};
+  };
+  if (flags.bundle.empty()) {
+    if (flags.key.empty() && flags.policy.empty() && flags.statements.empty()) return {};
+    return invalid("--key, --policy and --statements are for a bundle", "", "give --bundle PATH");
+  }
+  if (flags.resume) {
+    return invalid("the verdicts in a bundle are its maker's", "--resume", "leave it out");
+  }
+  for (const std::string& file : {flags.report, flags.csv, flags.metrics, flags.statements}) {
+    if (!file.empty() && lies_in(file, flags.bundle)) {
+      return invalid("a file in the bundle would make it invalid", file, "choose another place");
+    }
+  }
+  return {};
+}
+
+/// `drawn_by`: the checkpoint of --checkpoint, "" for none. The bundle must go on from it.
+Result<std::unique_ptr<ReplayEvidence>> evidence_of(const Context& context,
+                                                    const ReplayFlags& flags,
+                                                    const std::string& drawn_by,
+                                                    const Clock& clock) {
+  if (auto checked = check_bundle_flags(flags); !checked) return checked.error();
+  if (flags.bundle.empty()) return log_evidence(context.data, clock);
+  audit::VerifyOptions options;
+  const auto key = read_key(flags.key);
+  if (!key) return key.error();
+  options.vkey = *key;
+  options.checkpoint = drawn_by;
+  if (!flags.policy.empty()) {
+    const auto policy = read_input(flags.policy);
+    if (!policy) return policy.error();
+    options.policy = *policy;
+  }
+  return bundle_evidence(flags.bundle, options, flags.statements);
 }
 
 Result<std::optional<replay::Calibration>> calibration_of(const ReplayFlags& flags) {
@@ -65,11 +108,11 @@ class Run {
   /// Everything that can be wrong before the first record.
   Result<void> open(RecordFlags& records) {
     if (auto finished = records.finish(); !finished) return finished;
-    auto reader = audit::LogReader::open(context_.data);
-    if (!reader) return reader.error();
-    reader_ = std::move(*reader);
+    auto evidence = evidence_of(context_, flags_, records.selection.checkpoint, clock_);
+    if (!evidence) return evidence.error();
+    evidence_ = std::move(*evidence);
     records.selection.in_draw_order = flags_.time_budget_s != 0;
-    auto selected = replay::select(*reader_, records.selection);
+    auto selected = replay::select(evidence_->records(), records.selection);
     if (!selected) return selected.error();
     about_.selected = std::move(*selected);
     about_.design = replay::design_text(records.selection, about_.selected);
@@ -78,23 +121,23 @@ class Run {
     auto options = engine_options(flags_.engine);
     if (!options) return options.error();
     engines_ = std::make_unique<replay::Engines>(std::move(*places), *options);
+    if (auto named = open_counterpart(); !named) return named;
     auto calibration = calibration_of(flags_);
     if (!calibration) return calibration.error();
     calibration_ = std::move(*calibration);
-    auto key = audit::load_log_key(context_.data);
-    if (!key) return key.error();
-    key_ = std::make_unique<audit::NoteSigningKey>(std::move(*key));
-    auto appender = audit::open_appender(context_.data, clock_);
-    if (!appender) return appender.error();
-    appender_ = std::move(*appender);
     return open_earlier();
   }
 
   Result<void> replay_all() {
     Progress progress(context_.quiet, "replayed", clock_);
     const replay::ReplayWith with{
-        *engines_, environments_, calibration_ ? &*calibration_ : nullptr,
-        flags_.method == "score" ? replay::Method::score : replay::Method::decode, clock_};
+        *engines_,
+        environments_,
+        calibration_ ? &*calibration_ : nullptr,
+        flags_.method == "score" ? replay::Method::score : replay::Method::decode,
+        clock_,
+        flags_.explain,
+        against_ ? &*against_ : nullptr};
     const std::int64_t start_us = clock_.steady_us();
     for (const Uuid& id : about_.selected.ids) {
       if (!about_.verdicts.empty() && budget_is_spent(start_us)) break;
@@ -112,19 +155,13 @@ class Run {
 
   [[nodiscard]] bool engine_failed() const { return engines_ && engines_->failed(); }
 
-  /// Writes what --report and --csv ask for. Texts in a report are read by whoever has it: each is an access leaf first.
+  /// Writes what --report and --csv ask for. Texts in a report are read by whoever has it: a log takes note of each.
   Result<void> write_files() {
     describe();
     if (!flags_.report.empty()) {
       for (const Verdict& verdict : about_.verdicts) {
         if (verdict.trace.empty() || !about_.with_texts) continue;
-        audit::LeafDraft draft;
-        draft.type = "access";
-        draft.fields = {{"record", verdict.record.str()},
-                        {"fields", Json::array({"response.tokens"})},
-                        {"actor", actor()}};
-        const auto appended = appender_->append_and_wait(std::move(draft));
-        if (!appended) return appended.error();
+        if (auto noted = evidence_->text_is_shown(verdict.record); !noted) return noted;
       }
       if (auto done = write_file(flags_.report, replay::replay_report(about_), 0600); !done)
         return done;
@@ -136,44 +173,58 @@ class Run {
   }
 
   [[nodiscard]] const replay::ReplayRun& about() const { return about_; }
+  /// Null for a log.
+  [[nodiscard]] const audit::VerifyReport* verified() const { return evidence_->verified(); }
 
  private:
+  /// What --against and --against-backend name.
+  Result<void> open_counterpart() {
+    if (flags_.against.empty() && flags_.against_backend.empty()) return {};
+    std::error_code ignored;
+    if (!flags_.against.empty() && !std::filesystem::exists(flags_.against, ignored))
+      return Error{Errc::not_found, "no model there", flags_.against, "check --against PATH"};
+    EngineFlags other = flags_.engine;
+    if (!flags_.against_backend.empty()) other.backend = flags_.against_backend;
+    if (const auto usable = engine_options(other); !usable) return usable.error();
+    against_ = replay::Counterpart{flags_.against, flags_.against_backend};
+    return {};
+  }
+
   Result<void> open_earlier() {
     if (!flags_.resume) return {};
     replay::RunIdentity run{flags_.method, flags_.engine.profile, local_engine::build_id(), ""};
     if (calibration_) {
       run.calibration_sha256 = sha256(replay::calibration_text(*calibration_)).hex();
     }
-    auto earlier = replay::earlier_verdicts(*reader_, run);
+    auto earlier = replay::earlier_verdicts(evidence_->records(), run);
     if (!earlier) return earlier.error();
     earlier_ = std::move(*earlier);
     return {};
   }
 
   Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
-    if (const auto found = earlier_.find(id); found != earlier_.end()) {
+    const auto found = earlier_.find(id);
+    if (found != earlier_.end() && !is_to_be_explained(found->second))
       return take_over(found->second);
-    }
-    auto verdict = replay::replay_record(*reader_, id, with);
+    auto verdict = replay::replay_record(evidence_->records(), id, with);
     if (!verdict) return verdict;
-    auto statement = replay::signed_statement(*reader_, *verdict, *key_);
-    if (!statement) return statement.error();
-    audit::LeafDraft draft;
-    draft.type = "replay_verdict";
-    draft.fields = replay::verdict_fields(*verdict);
-    draft.contents.push_back({"statement", std::move(*statement)});
-    const auto appended = appender_->append_and_wait(std::move(draft));
-    if (!appended) return appended.error();
+    if (auto given = evidence_->give(*verdict); !given) return given.error();
     return verdict;
+  }
+
+  /// What an earlier run did not explain is computed again.
+  [[nodiscard]] bool is_to_be_explained(const Verdict& verdict) const {
+    return against_ || (flags_.explain && verdict.explanations.empty() &&
+                        verdict.kind == VerdictKind::diverged);
   }
 
   /// What the leaf does not hold comes from the record itself.
   Result<Verdict> take_over(Verdict verdict) {
-    const auto request = reader_->leaf(verdict.request_index);
+    const auto request = evidence_->records().leaf(verdict.request_index);
     if (!request) return request.error();
     verdict.model = replay::text_at(request->json, {"model", "requested"});
     verdict.time_us = replay::time_at(request->json);
-    if (verdict.environment) (void)environments_.find(*reader_, *verdict.environment);
+    if (verdict.environment) (void)environments_.find(evidence_->records(), *verdict.environment);
     return verdict;
   }
 
@@ -213,8 +264,8 @@ class Run {
   }
 
   void describe() {
-    about_.origin = reader_->origin();
-    about_.vkey = reader_->vkey();
+    about_.origin = evidence_->records().origin();
+    about_.vkey = evidence_->records().vkey();
     about_.made = format_rfc3339(clock_.now_us());
     about_.method = flags_.method;
     about_.engines_checked = engines_->checked();
@@ -226,12 +277,11 @@ class Run {
   const Context& context_;
   const ReplayFlags& flags_;
   SystemClock clock_;
-  std::unique_ptr<audit::LogReader> reader_;
+  std::unique_ptr<ReplayEvidence> evidence_;
   std::unique_ptr<replay::Engines> engines_;
   replay::Environments environments_{gateway::describe_environment()};
   std::optional<replay::Calibration> calibration_;
-  std::unique_ptr<audit::NoteSigningKey> key_;
-  std::unique_ptr<audit::Appender> appender_;
+  std::optional<replay::Counterpart> against_;
   std::map<Uuid, Verdict> earlier_;
   replay::ReplayRun about_;
 };
@@ -246,6 +296,10 @@ void print_verdict(const Verdict& verdict) {
   if (verdict.character) std::cout << " (byte " << *verdict.character << ")";
   if (!verdict.detail.empty()) std::cout << ": " << verdict.detail;
   std::cout << '\n';
+  if (verdict.fingerprint)
+    std::cout << "    " << replay::fingerprint_text(*verdict.fingerprint) << '\n';
+  for (const Json& each : verdict.explanations)
+    std::cout << "    " << replay::explanation_text(each) << '\n';
 }
 
 void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts) {
@@ -266,6 +320,23 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
                 << (here == run.here.end() ? "unknown" : here->second) << '\n';
     }
   }
+}
+
+void print_bundle(const audit::VerifyReport& bundle) {
+  std::cout << "from a bundle of " << bundle.origin << ", " << audit::verdict_name(bundle.verdict)
+            << ": " << bundle.size << " leaves, key " << bundle.vkey
+            << (bundle.key_was_given ? "" : " (named by the bundle itself: pass --key to pin it)")
+            << "\n";
+}
+
+OrderedJson bundle_json(const audit::VerifyReport& bundle) {
+  return {{"verdict", audit::verdict_name(bundle.verdict)},
+          {"origin", bundle.origin},
+          {"size", bundle.size},
+          {"root", bundle.root.hex()},
+          {"vkey", bundle.vkey},
+          {"key_was_given", bundle.key_was_given},
+          {"checked_contents", bundle.checked_contents}};
 }
 
 OrderedJson run_json(const replay::ReplayRun& run) {
@@ -302,8 +373,11 @@ int run_replay(const Context& context, ReplayFlags& flags) {
   std::map<VerdictKind, std::uint64_t> counts;
   for (const Verdict& verdict : run.about().verdicts) ++counts[verdict.kind];
   if (context.json) {
-    print_json(run_json(run.about()));
+    OrderedJson json = run_json(run.about());
+    if (run.verified() != nullptr) json["bundle"] = bundle_json(*run.verified());
+    print_json(json);
   } else {
+    if (run.verified() != nullptr) print_bundle(*run.verified());
     print_run(run.about(), counts);
   }
   return counts.contains(VerdictKind::diverged) ? kBadFinding : kDone;
@@ -318,6 +392,14 @@ void add_replay(CLI::App& app, Context& context) {
   flags->records.add(*command);
   command->add_option("--engine", flags->engines,
                       "NAME=PATH of a model; remote answers of that name are measured by it too");
+  command->add_option("--bundle", flags->bundle,
+                      "replay from an exported bundle (folder or zip), which is verified first");
+  command->add_option("--key", flags->key,
+                      "of a bundle: the log's public key (vkey), or a file that holds it");
+  command->add_option("--policy", flags->policy,
+                      "of a bundle: tlog-policy file, which witnesses must have cosigned");
+  command->add_option("--statements", flags->statements,
+                      "of a bundle: write a statement a record, unsigned, into this folder");
   command->add_option("--method", flags->method, "score (one prefill) or decode (token by token)")
       ->capture_default_str();
   command->add_option("--calibration", flags->calibration,
@@ -336,6 +418,14 @@ void add_replay(CLI::App& app, Context& context) {
       ->add_option("--time-budget", flags->time_budget_s,
                    "begin no record after so many seconds; they come in the order of the draw")
       ->check(whole_number(1, 1'000'000'000));
+  command->add_flag("--explain", flags->explain,
+                    "where a record keeps digests of its layers, name the first that differs");
+  command->add_option("--against", flags->against,
+                      "compare the layers with those of another model, at this path");
+  command
+      ->add_option("--against-backend", flags->against_backend,
+                   "compare the layers with those that another backend computes")
+      ->check(CLI::IsMember({"scalar", "avx2", "avx512"}));
   command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512 or auto")
       ->capture_default_str();
   command->add_option("--threads", flags->engine.threads, "0: all cores")

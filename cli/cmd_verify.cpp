@@ -28,6 +28,12 @@ void print_problems(const std::vector<audit::Problem>& problems) {
   }
 }
 
+/// What is wrong comes right after the verdict.
+void print_verdict(audit::Verdict verdict, const std::vector<audit::Problem>& problems) {
+  std::cout << audit::verdict_name(verdict) << '\n';
+  print_problems(problems);
+}
+
 /// When, by others' clocks, what of it was there.
 void print_stamp(const audit::TimestampFinding& stamp, bool checked) {
   std::cout << "  stamped   " << stamp.size << " leaves by " << format_rfc3339(stamp.time_us)
@@ -47,8 +53,8 @@ OrderedJson json_of(const audit::TimestampFinding& stamp, bool checked) {
 }
 
 void print_report(const audit::VerifyReport& report, bool tsa_given) {
-  std::cout << audit::verdict_name(report.verdict) << '\n'
-            << "  origin    " << report.origin << '\n'
+  print_verdict(report.verdict, report.problems);
+  std::cout << "  origin    " << report.origin << '\n'
             << "  size      " << report.size << " leaves, " << report.checked_leaves << " checked\n"
             << "  root      " << report.root.hex() << '\n'
             << "  contents  " << report.checked_contents
@@ -60,7 +66,6 @@ void print_report(const audit::VerifyReport& report, bool tsa_given) {
             << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
             << '\n';
   if (report.timestamps.newest) print_stamp(*report.timestamps.newest, tsa_given);
-  print_problems(report.problems);
 }
 
 OrderedJson json_of(const std::vector<audit::Problem>& problems) {
@@ -141,13 +146,14 @@ int run_receipt(const Context& context, const VerifyFlags& flags) {
                                          : OrderedJson()},
          {"problems", json_of(report->problems)}});
   } else {
-    std::cout << audit::verdict_name(report->verdict) << '\n'
-              << "  origin    " << report->origin << '\n'
-              << "  index     " << report->index << " of " << report->size << " leaves\n"
-              << "  root      " << report->root.hex() << '\n'
-              << "  leaf      " << report->leaf << '\n';
+    print_verdict(report->verdict, report->problems);
+    if (report->size > 0) {  // its checkpoint could be opened
+      std::cout << "  origin    " << report->origin << '\n'
+                << "  index     " << report->index << " of " << report->size << " leaves\n"
+                << "  root      " << report->root.hex() << '\n';
+    }
+    std::cout << "  leaf      " << report->leaf << '\n';
     if (report->timestamp) print_stamp(*report->timestamp, !options->tsa_ca.empty());
-    print_problems(report->problems);
   }
   return exit_code_of(report->verdict);
 }

@@ -1,5 +1,6 @@
 #include "cli/command.hpp"
 
+#include "gateway/config.hpp"
 #include "schema/bytes.hpp"
 #include "schema/file.hpp"
 
@@ -20,11 +21,27 @@ std::string actor() {
   return who.size() <= 128 ? who : "uid " + std::to_string(::getuid());
 }
 
+namespace {
+
+void read_config(Context& context) {
+  if (context.config.empty()) return;
+  auto text = read_input(context.config);
+  if (!text) throw Refused(text.error());
+  const auto config = gateway::parse_config(*text, context.config);
+  if (!config) throw Refused(config.error());
+  context.config_text = std::move(*text);
+  if (!context.data_given && !config->data.empty()) context.data = config->data.string();
+}
+
+}  // namespace
+
 void add_common(CLI::App& command, Context& context, const std::string& example) {
   command.add_option("--data", context.data, "folder of the log")
       ->envname("VERBATIM_DATA")
+      ->each([&context](const std::string&) { context.data_given = true; })
       ->capture_default_str();
   command.add_option("--config", context.config, "configuration file (TOML)");
+  command.parse_complete_callback([&context] { read_config(context); });
   command.add_flag("--json", context.json, "one JSON object on stdout, and nothing else there");
   command.add_flag("--quiet", context.quiet, "no progress");
   command.footer("Example:\n  " + example);
@@ -134,9 +151,12 @@ Result<std::vector<std::int32_t>> parse_ids(const std::string& text) {
 
 Result<std::string> read_key(const std::string& key) {
   std::error_code ignored;
-  if (key.empty() ||
-      (key.find('+') != std::string::npos && !std::filesystem::exists(key, ignored))) {
-    return key;
+  const bool file = std::filesystem::exists(key, ignored);
+  if (key.empty() || (key.find('+') != std::string::npos && !file)) return key;
+  if (!file && key != "-") {
+    return Error{Errc::invalid_input,
+                 "neither a public key (NAME+HASH+BASE64) nor a file that holds one",
+                 key.substr(0, 256), "verbatim keys list prints the log's"};
   }
   auto text = read_input(key);
   if (!text) return text.error();

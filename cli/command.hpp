@@ -26,13 +26,27 @@ inline constexpr int kUnfinished = 3;  ///< could not finish: I/O, log not writa
 /// Options that every subcommand takes, and where its exit code goes.
 struct Context {
   std::string data = "./verbatim-data";
+  bool data_given = false;  // by --data or VERBATIM_DATA: that goes before the configuration's
   std::string config;
+  std::string config_text;  // of the file that --config names, read once
   bool json = false;
   bool quiet = false;
   int exit_code = kDone;
 };
 
-/// Adds --data, --json, --quiet and an example to a subcommand.
+/// A mistake found while options are read, as the error that it is.
+class Refused : public CLI::ParseError {
+ public:
+  explicit Refused(verbatim::Error error)
+      : CLI::ParseError("verbatim", error.message(), kUsage), error_(std::move(error)) {}
+  [[nodiscard]] const verbatim::Error& error() const { return error_; }
+
+ private:
+  verbatim::Error error_;
+};
+
+/// Adds --data, --config, --json, --quiet and an example to a subcommand. A configuration is read and checked whatever the
+/// command, and says where the log is unless --data does.
 void add_common(CLI::App& command, Context& context, const std::string& example);
 
 /// Prints `verbatim: what (where): advice` on stderr and returns the exit code for its kind.

@@ -24,12 +24,27 @@ void refuse_empty_values(CLI::App& command) {
   }
 }
 
+/// The subcommand that was named, as it is typed: "verbatim log show".
+std::string named_command(const CLI::App& app) {
+  std::string name = "verbatim";
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  return name;
+}
+
 /// What CLI11 has to say; of words that it does not know, which they are.
 int complain(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string advice = "see verbatim --help, or --help after a subcommand";
+  if (const auto* refused = dynamic_cast<const Refused*>(&error)) return fail(refused->error());
+  const std::string advice = "see " + named_command(app) + " --help";
   const auto unknown = app.remaining(/*recurse=*/true);
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !unknown.empty()) {
-    return usage("there is no '" + unknown.front() + "' here", advice);
+  const bool about_words = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr ||
+                           dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (about_words && !unknown.empty()) {
+    const bool option = unknown.front().starts_with('-');
+    return usage("there is no '" + unknown.front() + "' here",
+                 (option ? "options come after the command that has them; " : "") + advice);
   }
   return usage(error.what(), advice);
 }

@@ -22,16 +22,11 @@ void append_part(std::string& out, std::string_view part) {
   out.append(std::to_string(part.size())).append(":").append(part).append(",");
 }
 
-bool has_cache_api(Api api) {
-  return api == Api::openai_chat || api == Api::openai_completions ||
-         api == Api::anthropic_messages;
-}
-
 }  // namespace
 
 bool is_cacheable(const CachePolicy& policy, const RequestHead& head, Api api,
                   const RequestFacts& facts) {
-  if (!has_cache_api(api) || !facts.is_json || facts.stateful) return false;
+  if (!generates_text(api) || !facts.is_json || facts.stateful) return false;
   const std::string_view control = head.fields.get("cache-control");
   if (has_word(control, "no-cache") || has_word(control, "no-store")) return false;
   return policy.always || (policy.greedy && facts.greedy) || (policy.seeded && facts.seeded);

@@ -207,11 +207,16 @@ std::string describe_config(const GatewayConfig& config) {
                                 {"client_key", !upstream.client_key.empty()},
                                 {"credential_env", upstream.credential_env},
                                 {"credential_file", upstream.credential_file.string()},
-                                {"credential_header", upstream.credential_header}});
+                                {"credential_header", upstream.credential_header},
+                                {"environment_paths", upstream.environment_paths},
+                                {"environment_every_s", upstream.environment_every.count()}});
   }
   out["models"] = Json::array();
   for (const ModelConfig& model : config.models) {
-    out["models"].push_back({{"name", model.name}, {"path", model.path.filename().string()}});
+    out["models"].push_back({{"name", model.name},
+                             {"path", model.path.filename().string()},
+                             {"layer_digest_bytes", model.layer_digest_bytes},
+                             {"activation_fingerprints", model.activation_fingerprints}});
   }
   out["tls"] = {{"certificate", config.tls.certificate.string()},
                 {"key", !config.tls.key.empty()},
@@ -278,11 +283,13 @@ std::string_view needs_restart(const GatewayConfig& now, const GatewayConfig& ne
   if (now.admin.str() != next.admin.str()) return "gateway.admin";
   if (now.admin_enabled != next.admin_enabled) return "gateway.admin_enabled";
   if (now.tls.enabled() != next.tls.enabled()) return "tls.certificate";
+  if (now.data != next.data) return "log.data";
   if (now.mode != next.mode) return "log.mode";
   if (now.cache.memory_bytes_max != next.cache.memory_bytes_max) return "cache.memory_bytes_max";
   if (now.limits.rejections_per_s != next.limits.rejections_per_s) return "limits.rejections_per_s";
   const auto same_model = [](const ModelConfig& a, const ModelConfig& b) {
-    return a.name == b.name && a.path == b.path;
+    return a.name == b.name && a.path == b.path && a.layer_digest_bytes == b.layer_digest_bytes &&
+           a.activation_fingerprints == b.activation_fingerprints;
   };
   if (!std::equal(now.models.begin(), now.models.end(), next.models.begin(), next.models.end(),
                   same_model)) {

@@ -56,6 +56,9 @@ struct UpstreamConfig {
   std::filesystem::path credential_file;
   std::string
       credential_header;  ///< "": the one that the client used, authorization if it used none
+  /// Paths at which the server says what it is; asked now and then, and recorded when it changes. Empty: not asked.
+  std::vector<std::string> environment_paths;
+  std::chrono::seconds environment_every{300};
 };
 
 /// The listener's certificate. Without one it speaks plain HTTP.
@@ -69,6 +72,10 @@ struct TlsConfig {
 struct ModelConfig {
   std::string name;
   std::filesystem::path path;
+  /// Kept with each answer for replays: digests of its layers, in at most so many bytes (0: none), and a
+  /// fingerprint of its activations.
+  std::size_t layer_digest_bytes = 0;
+  bool activation_fingerprints = false;
 };
 
 enum class OnLogFailure { fail_closed, fail_open };
@@ -121,6 +128,7 @@ struct Timeouts {
 };
 
 struct GatewayConfig {
+  std::filesystem::path data;  ///< folder of the log; "": what the command line says
   HostPort listen{"127.0.0.1", 8080};
   HostPort admin{"127.0.0.1", 0};
   std::string admin_token;  ///< asked for by /metrics; "" asks for none

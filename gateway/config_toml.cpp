@@ -4,6 +4,8 @@
 #include "gateway/config_capture.hpp"
 #include "gateway/toml_reader.hpp"
 
+#include <algorithm>
+
 namespace verbatim::gateway {
 
 namespace {
@@ -22,10 +24,18 @@ Reader::Setter host_port(Reader& reader, HostPort& to) {
   };
 }
 
+/// What may stand in a request line.
+bool is_path(std::string_view text) {
+  return text.starts_with('/') && text.size() <= 256 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
 void read_upstream(Reader& reader, const toml::table& table, const std::string& key,
                    GatewayConfig& config) {
   std::string name, url, dialect;
   UpstreamConfig more;
+  std::vector<std::string> environment_paths;
+  std::int64_t environment_every_s = more.environment_every.count();
   reader.table(
       table, key,
       {{"name", reader.text(name)},
@@ -41,13 +51,42 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
                        {"x-api-key", [&] { more.credential_header = "x-api-key"; }},
                        {"api-key", [&] { more.credential_header = "api-key"; }},
                        {"x-goog-api-key", [&] { more.credential_header = "x-goog-api-key"; }}})},
+       {"environment_paths", reader.texts(environment_paths)},
+       {"environment_every_s", reader.count(environment_every_s, 1, 86'400)},
+       {"server",
+        reader.one_of(
+            {{"", [] {}},
+             {"vllm",
+              [&] {
+                more.environment_paths = {"/version", "/v1/models"};
+              }},
+             {"sglang",
+              [&] {
+                more.environment_paths = {"/get_model_info", "/server_info", "/get_server_info"};
+              }},
+             {"ollama",
+              [&] {
+                more.environment_paths = {"/api/version", "/api/tags"};
+              }},
+             {"llama.cpp",
+              [&] {
+                more.environment_paths = {"/props", "/v1/models"};
+              }}})},
        {"dialect", reader.one_of({{"openai", [&] { dialect = "openai"; }},
                                   {"anthropic", [&] { dialect = "anthropic"; }}})}});
   auto upstream = parse_upstream(name + "=" + url);
-  if (!upstream) return reader.take(table, upstream.error());
+  if (!upstream) return reader.take(Reader::member(table, "url"), upstream.error());
   more.anthropic = dialect.empty() ? upstream->anthropic : dialect == "anthropic";
   more.name = upstream->name;
   more.url = upstream->url;
+  if (!environment_paths.empty()) more.environment_paths = std::move(environment_paths);
+  more.environment_every = std::chrono::seconds(environment_every_s);
+  for (const std::string& path : more.environment_paths) {
+    if (!is_path(path)) {
+      reader.fail(Reader::member(table, "environment_paths"),
+                  "'" + path + "' is no path: /version");
+    }
+  }
   if (more.client_certificate.empty() != more.client_key.empty()) {
     reader.fail(table, "client_certificate and client_key go together");
   }
@@ -60,7 +99,11 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
 void read_model(Reader& reader, const toml::table& table, const std::string& key,
                 GatewayConfig& config) {
   ModelConfig model;
-  reader.table(table, key, {{"name", reader.text(model.name)}, {"path", reader.path(model.path)}});
+  reader.table(table, key,
+               {{"name", reader.text(model.name)},
+                {"path", reader.path(model.path)},
+                {"layer_digest_bytes", reader.count(model.layer_digest_bytes, 0, 1 << 24)},
+                {"activation_fingerprints", reader.flag(model.activation_fingerprints)}});
   if (model.name.empty() || model.path.empty()) reader.fail(table, "a model needs name and path");
   config.models.push_back(model);
 }
@@ -77,14 +120,21 @@ void read_key(Reader& reader, const toml::table& table, const std::string& path,
                 {"models", reader.texts(key.models)},
                 {"requests_per_minute", reader.count(key.requests_per_minute, 0, 1'000'000'000)},
                 {"concurrent_max", reader.count(key.concurrent_max, 0, 1'000'000)},
-                {"expires", reader.text(expires)}});
+                {"expires", reader.time(expires)}});
   if (key.name.empty()) return reader.fail(table, "a key needs a name");
   const auto parsed = parse_key_hash(hash);
-  if (!parsed) return reader.fail(table, "key '" + key.name + "': " + parsed.error().message());
+  if (!parsed) {
+    return reader.fail(Reader::member(table, "hash"),
+                       "key '" + key.name + "': " + parsed.error().message());
+  }
   key.hash = *parsed;
   if (!expires.empty()) {
     const auto at = parse_rfc3339(expires);
-    if (!at) return reader.take(table, at.error());
+    if (!at) {
+      return reader.fail(Reader::member(table, "expires"),
+                         "key '" + key.name + "': expires: " + at.error().what +
+                             "; write it as \"2027-01-31T00:00:00Z\" or \"2027-01-31\"");
+    }
     key.expires_us = *at;
   }
   for (const GatewayKey& other : config.keys) {
@@ -111,7 +161,8 @@ Reader::Keys gateway_keys(Reader& r, GatewayConfig& c) {
 
 Reader::Keys log_keys(Reader& r, GatewayConfig& c) {
   using audit::DurabilityMode;
-  return {{"mode", r.one_of({{"strict", [&c] { c.mode = DurabilityMode::strict; }},
+  return {{"data", r.path(c.data)},
+          {"mode", r.one_of({{"strict", [&c] { c.mode = DurabilityMode::strict; }},
                              {"overlap", [&c] { c.mode = DurabilityMode::overlap; }},
                              {"relaxed", [&c] { c.mode = DurabilityMode::relaxed; }}})},
           {"on_failure",

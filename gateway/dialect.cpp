@@ -159,6 +159,11 @@ std::optional<Api> api_named(std::string_view name) {
   return std::nullopt;
 }
 
+bool generates_text(Api api) {
+  return api == Api::openai_chat || api == Api::openai_completions ||
+         api == Api::anthropic_messages;
+}
+
 Api api_of(const RequestHead& head) {
   const std::string_view path = path_behind_v1(path_of(head.target));
   if (head.method == "POST") {

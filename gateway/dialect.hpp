@@ -26,6 +26,9 @@ enum class Api {
 /// The reverse; none if no API has the name.
 [[nodiscard]] std::optional<Api> api_named(std::string_view name);
 
+/// Chat, completions and messages: what the local engine serves, and what has canonical answers.
+[[nodiscard]] bool generates_text(Api api);
+
 /// By path (with or without the leading /v1) and, for paths that both have, by the
 /// anthropic-version header.
 [[nodiscard]] Api api_of(const RequestHead& head);

@@ -3,6 +3,7 @@
 #include "gateway/content_coding.hpp"
 #include "gateway/deadline.hpp"
 #include "gateway/remote_upstream.hpp"
+#include "gateway/whole_answer.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -17,37 +18,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kNeighbourPause{
     100};  // after a failure: no storm of connections
-
-/// Keeps an answer whole.
-class WholeAnswer final : public AnswerSink {
- public:
-  explicit WholeAnswer(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
-
-  void on_head(ResponseHead head, std::optional<std::uint64_t> /*length*/,
-               bool /*to_eof*/) override {
-    head_ = std::move(head);
-    head_given_ = true;
-  }
-  void on_body(std::string_view bytes) override {
-    if (bytes.size() > bytes_max_ - body_.size()) {
-      overflowed_ = true;
-    } else {
-      body_.append(bytes);
-    }
-  }
-  [[nodiscard]] net::awaitable<bool> flush(bool /*last*/) override { co_return true; }
-  [[nodiscard]] bool terminal_seen() const override { return false; }
-  [[nodiscard]] bool overflowed() const override { return overflowed_; }
-  [[nodiscard]] bool head_given() const override { return head_given_; }
-
-  ResponseHead head_;
-  std::string body_;
-
- private:
-  std::uint64_t bytes_max_;
-  bool overflowed_ = false;
-  bool head_given_ = false;
-};
 
 /// One run of ask_endpoint(): all on one thread, all gone when it returns.
 class Asking {

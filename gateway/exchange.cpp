@@ -112,11 +112,7 @@ net::awaitable<bool> Exchange::run() {
 }
 
 net::awaitable<bool> Exchange::conclude_failed(std::exception_ptr thrown) {
-  Outcome outcome;
-  outcome.status = EndStatus::gateway_error;
-  outcome.http_status = 500;
-  outcome.error_kind = "internal_error";
-  outcome.error_message = "the gateway failed";
+  Outcome outcome = ended(EndStatus::gateway_error, 500, "internal_error", "the gateway failed");
   try {
     std::rethrow_exception(thrown);
   } catch (const std::exception& bug) {
@@ -140,11 +136,7 @@ net::awaitable<bool> Exchange::conclude_failed(std::exception_ptr thrown) {
 }
 
 net::awaitable<bool> Exchange::reject(int http_status, std::string kind, std::string message) {
-  Outcome outcome;
-  outcome.status = EndStatus::rejected;
-  outcome.http_status = http_status;
-  outcome.error_kind = std::move(kind);
-  outcome.error_message = std::move(message);
+  Outcome outcome = ended(EndStatus::rejected, http_status, std::move(kind), std::move(message));
   std::exception_ptr thrown;
   try {
     const bool keep = co_await refuse(std::move(outcome));
@@ -194,6 +186,7 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
     static_cast<void>(tee_.take_body(whole));  // counted as a gap when its request was
   }
   services_.metrics.count_exchange(api_, outcome.status, cache_status_, total_us);
+  complain_of_upstream(outcome);
   leading_.reset();  // who waited for this answer can find it now
 
   if (!recorded && !fail_open()) {
@@ -216,12 +209,24 @@ net::awaitable<bool> Exchange::conclude(Outcome outcome, bool whole) {
   co_return sent&& body_read&& tee_.keep_alive() && !services_.draining;
 }
 
+/// Who is on call sees which upstream fails, and how; what it said is in the record.
+void Exchange::complain_of_upstream(const Outcome& outcome) const {
+  const bool failed = outcome.status == EndStatus::upstream_error ||
+                      outcome.status == EndStatus::upstream_truncated ||
+                      outcome.status == EndStatus::timeout;
+  // A request that it refuses is no failure of its own.
+  const bool refused = outcome.error_kind == "http_status" && tee_.status() < 500;
+  if (!failed || refused || upstream_ == nullptr) return;
+  services_.ledger.complain_of_upstream("upstream " + std::string(upstream_->name()) +
+                                            " failed: " + std::string(status_name(outcome.status)) +
+                                            ", " + leaf_text(outcome.error_kind, 64),
+                                        record_id_);
+}
+
 net::awaitable<bool> Exchange::refuse_unrecorded() {
-  Outcome outcome;
-  outcome.status = EndStatus::gateway_error;
-  outcome.http_status = 503;
-  outcome.error_kind = "audit_log_unavailable";
-  outcome.error_message = "the audit log cannot be written, and nothing is answered unrecorded";
+  const Outcome outcome =
+      ended(EndStatus::gateway_error, 503, "audit_log_unavailable",
+            "the audit log cannot be written, and nothing is answered unrecorded");
   services_.metrics.count_exchange(api_, outcome.status, cache_status_,
                                    services_.clock.steady_us() - arrived_us_);
   Tee plain(*client_, services_.clock, tee_options());
@@ -274,12 +279,8 @@ std::optional<Outcome> Exchange::read_question() {
     auto decoded = decode_content(coding, body_, services_.config.limits.decoded_bytes_max);
     if (!decoded && decoded.error().code == Errc::out_of_range) {
       unread_ = "too_large";
-      Outcome outcome;
-      outcome.status = EndStatus::rejected;
-      outcome.http_status = 413;
-      outcome.error_kind = "request_body_too_large_after_decoding";
-      outcome.error_message = "the request's body unpacks to more than decoded_bytes_max";
-      return outcome;
+      return ended(EndStatus::rejected, 413, "request_body_too_large_after_decoding",
+                   "the request's body unpacks to more than decoded_bytes_max");
     }
     if (decoded) {
       decoded_ = std::move(*decoded);
@@ -305,11 +306,7 @@ std::optional<Outcome> Exchange::find_no_admission() {
     return std::nullopt;
   }
   const auto& refusal = std::get<KeyRing::Refusal>(verdict);
-  Outcome outcome;
-  outcome.status = EndStatus::rejected;
-  outcome.http_status = refusal.http_status;
-  outcome.error_kind = refusal.kind;
-  outcome.error_message = refusal.message;
+  Outcome outcome = ended(EndStatus::rejected, refusal.http_status, refusal.kind, refusal.message);
   outcome.retry_after_s = refusal.retry_after_s;
   return outcome;
 }

@@ -98,6 +98,7 @@ class Exchange {
   [[nodiscard]] bool look_up();
   [[nodiscard]] net::awaitable<Outcome> serve_hit();
   void name_upstream_error(Outcome& outcome) const;
+  void complain_of_upstream(const Outcome& outcome) const;
   void client_sends_no_more();
   Replaced answer_error(Tee& tee, const Outcome& outcome) const;
   /// `whole`: the client gets a whole answer, whatever it says; else what it has is cut off.

@@ -63,6 +63,10 @@ audit::LeafDraft Exchange::request_leaf() {
   fields["subject"] = subject_;
   describe_client(headers, fields);
   if (services_.environment) fields["environment"] = *services_.environment;
+  if (upstream_ != nullptr && !upstream_->local()) {
+    const auto said = services_.upstream_facts.leaf_of(upstream_->name());
+    if (said) fields["upstream_environment"] = *said;
+  }
 
   if (!headers.all().empty()) {
     capture_.keep(draft, "request.headers", fields_as_json(headers));
@@ -195,19 +199,25 @@ void Exchange::record_websocket(audit::LeafDraft& draft) {
   draft.fields["websocket"] = std::move(about);
 }
 
-/// Tokens, and digests of logits, are functions of the texts: whoever has the model could find out from them what was
+/// Tokens, digests and fingerprints are functions of the texts: whoever has the model could find out from them what was
 /// taken out.
 void Exchange::record_engine(audit::LeafDraft& draft, const Outcome& outcome) {
   if (outcome.engine) draft.fields["engine"] = *outcome.engine;
-  if (capture_.repeatable()) {
-    if (!outcome.tokens.empty()) draft.contents.push_back({"response.tokens", outcome.tokens});
-    return;
+  const bool kept = capture_.repeatable();
+  for (const auto& [field, content] : {std::pair("response.tokens", &outcome.tokens),
+                                       std::pair("response.layers", &outcome.layers),
+                                       std::pair("response.fingerprint", &outcome.fingerprint)}) {
+    if (content->empty()) continue;
+    if (kept) {
+      draft.contents.push_back({field, *content});
+    } else {
+      capture_.leave_out(field, capture_.reason());
+    }
   }
-  const std::string_view why = capture_.reason();
-  if (!outcome.tokens.empty()) capture_.leave_out("response.tokens", why);
+  if (kept) return;
   if (!outcome.engine || !outcome.engine->contains("choices")) return;
   for (Json& choice : draft.fields["engine"]["choices"]) choice.erase("logits_digest");
-  capture_.leave_out("engine.choices.logits_digest", why);
+  capture_.leave_out("engine.choices.logits_digest", capture_.reason());
 }
 
 void Exchange::describe_end(const Outcome& outcome, const ResponseFacts& facts, Json& fields) {

@@ -49,12 +49,24 @@ void Ledger::complain_of_bug(std::string_view what) {
 }
 
 void Ledger::complain(const std::string& reason) {
-  ++failures_;
+  if (const auto refused = count(leaves_refused_); refused > 0) {
+    out_->error("the audit log cannot be written ({} leaves refused): {}", refused, reason);
+  }
+}
+
+void Ledger::complain_of_upstream(std::string_view what, std::string_view record) {
+  const auto failed = count(upstreams_failed_);
+  if (failed == 0) return;
+  const std::string more = failed > 1 ? ", and " + std::to_string(failed - 1) + " more" : "";
+  out_->warn("{} (record {}{})", what, record, more);
+}
+
+std::uint64_t Ledger::count(Complaint& complaint) {
+  ++complaint.count;
   const std::int64_t now = clock_.steady_us();
-  if (now - complained_us_ < 1'000'000) return;
-  out_->error("the audit log cannot be written ({} leaves refused): {}",
-              std::exchange(failures_, 0), reason);
-  complained_us_ = now;
+  if (now - complaint.said_us < 1'000'000) return 0;
+  complaint.said_us = now;
+  return std::exchange(complaint.count, 0);
 }
 
 void Ledger::count_gap(const std::string& reason) {

@@ -34,6 +34,9 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   /// A leaf could not be written: said aloud, at most once a second.
   void complain(const std::string& reason);
 
+  /// An upstream failed an exchange: said aloud, at most once a second.
+  void complain_of_upstream(std::string_view what, std::string_view record);
+
   /// An exchange ended with an exception.
   void complain_of_bug(std::string_view what);
 
@@ -64,8 +67,14 @@ class Ledger : public std::enable_shared_from_this<Ledger> {
   Uuid rejections_id_;
   bool rejections_pending_ = false;
 
-  std::int64_t complained_us_ = INT64_MIN / 2;  // steady
-  std::uint64_t failures_ = 0;                  // since the last complaint
+  /// What is said at most once a second, with how often it happened since.
+  struct Complaint {
+    std::int64_t said_us = INT64_MIN / 2;  // steady
+    std::uint64_t count = 0;
+  };
+  /// Counts one more. The count since it was last said, if it may be said now; else 0.
+  std::uint64_t count(Complaint& complaint);
+  Complaint leaves_refused_, upstreams_failed_;
 
   std::uint64_t gap_ = 0;
   std::int64_t gap_since_us_ = 0;

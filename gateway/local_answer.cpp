@@ -333,6 +333,25 @@ std::string tokens_content(const LocalQuestion& question, const std::vector<Loca
   return out.dump();
 }
 
+std::string layers_content(const std::vector<LocalChoice>& choices, std::size_t bytes_max) {
+  Json out = {{"v", 1}, {"choices", Json::array()}};
+  bool any = false;
+  for (const LocalChoice& choice : choices) {
+    const auto& digests = choice.result.layer_digests;
+    const auto kept = digests ? digests->within(bytes_max / choices.size()) : std::nullopt;
+    out["choices"].push_back(kept ? kept->json() : Json());
+    any = any || kept;
+  }
+  return any ? out.dump() : "";
+}
+
+std::string fingerprint_content(const std::vector<LocalChoice>& choices) {
+  std::string bytes;
+  for (const LocalChoice& choice : choices)
+    bytes += local_engine::encode_fingerprint(choice.result.top_activations);
+  return bytes;
+}
+
 Json describe_usage(const LocalQuestion& question, const std::vector<LocalChoice>& choices) {
   return {{"input_tokens", question.prompt_tokens}, {"output_tokens", output_tokens(choices)}};
 }

@@ -68,6 +68,13 @@ class LocalAnswer {
 [[nodiscard]] std::string tokens_content(const LocalQuestion& question,
                                          const std::vector<LocalChoice>& choices);
 
+/// Content `response.layers`, in at most `bytes_max` bytes of digests: schema/layer-digests.md. "" if no choice has
+/// any, or none that fits.
+[[nodiscard]] std::string layers_content(const std::vector<LocalChoice>& choices,
+                                         std::size_t bytes_max);
+/// Content `response.fingerprint`: schema/activation-fingerprint.md. "" if no choice has one.
+[[nodiscard]] std::string fingerprint_content(const std::vector<LocalChoice>& choices);
+
 /// `usage` of a response leaf.
 [[nodiscard]] Json describe_usage(const LocalQuestion& question,
                                   const std::vector<LocalChoice>& choices);

@@ -84,12 +84,7 @@ class Run : public std::enable_shared_from_this<Run> {
 };
 
 Outcome refused(int http_status, std::string kind, std::string message) {
-  Outcome outcome;
-  outcome.status = EndStatus::rejected;
-  outcome.http_status = http_status;
-  outcome.error_kind = std::move(kind);
-  outcome.error_message = std::move(message);
-  return outcome;
+  return ended(EndStatus::rejected, http_status, std::move(kind), std::move(message));
 }
 
 Outcome refused(const Error& error) {
@@ -100,12 +95,9 @@ Outcome refused(const Error& error) {
 /// The engine could not do it.
 Outcome failed(const Error& error) {
   if (error.code == Errc::invalid_input) return refused(400, "invalid_request", error.message());
-  Outcome outcome;
-  outcome.status = EndStatus::upstream_error;
-  outcome.http_status = error.code == Errc::unavailable ? 503 : 500;
-  outcome.error_kind = error.code == Errc::unavailable ? "engine_busy" : "engine_failed";
-  outcome.error_message = error.message();
-  return outcome;
+  const bool busy = error.code == Errc::unavailable;
+  return ended(EndStatus::upstream_error, busy ? 503 : 500, busy ? "engine_busy" : "engine_failed",
+               error.message());
 }
 
 void give_head(AnswerSink& sink, std::string_view type, std::optional<std::uint64_t> length,
@@ -211,7 +203,11 @@ class LocalUpstream final : public Upstream {
     auto read = co_await reader_.read(question, model.engine, clock_.now_us());
     if (question.cancellation.cancelled()) co_return client_left();
     if (!read) co_return refused(read.error());
-    Outcome outcome = co_await generate(question, *read, *model.engine, sink);
+    for (local_engine::GenerationRequest& choice : read->choices) {
+      if (model.layer_digest_bytes > 0) choice.layer_detail = local_engine::LayerDetail::residual;
+      choice.top_activations = model.activation_fingerprints;
+    }
+    Outcome outcome = co_await generate(question, *read, model, sink);
     co_return outcome;
   }
 
@@ -274,17 +270,9 @@ class LocalUpstream final : public Upstream {
     co_return there ? Outcome{} : client_left();
   }
 
-  [[nodiscard]] static Outcome client_left() {
-    Outcome outcome;
-    outcome.status = EndStatus::client_disconnect;
-    outcome.http_status = 499;
-    outcome.error_kind = "client_disconnect";
-    outcome.error_message = "the client closed";
-    return outcome;
-  }
-
   [[nodiscard]] net::awaitable<Outcome> generate(const Ask& ask, const LocalQuestion& question,
-                                                 Engine& engine, AnswerSink& sink) {
+                                                 const LocalModel& model, AnswerSink& sink) {
+    Engine& engine = *model.engine;
     const LocalAnswer answer(ask.api, question, engine, ask.record_id, clock_.now_us());
     const auto run = std::make_shared<Run>(mailbox_);
     // However this ends, also by the coroutine's destruction.
@@ -344,6 +332,10 @@ class LocalUpstream final : public Upstream {
     if (!error) {
       outcome.engine = describe_engine(engine, choices);
       outcome.tokens = tokens_content(question, choices);
+      outcome.layers = layers_content(choices, model.layer_digest_bytes);
+      outcome.fingerprint = fingerprint_content(choices);
+      if (model.activation_fingerprints)
+        (*outcome.engine)["fingerprint"] = {{"hidden", engine.hidden_size()}};
       outcome.usage = describe_usage(question, choices);
     }
     co_return outcome;

@@ -55,6 +55,19 @@ MetricFamily observed_family(const Observations& observations) {
   return out;
 }
 
+MetricFamily changes_family(const UpstreamFacts& upstream_facts) {
+  MetricFamily out =
+      family("upstream_environment_changes_total",
+             "How often what an upstream says of itself has changed", MetricType::Counter);
+  for (const auto& [name, changes] : upstream_facts.changes()) {
+    ClientMetric metric;
+    metric.label = {{"upstream", name}};
+    metric.counter.value = static_cast<double>(changes);
+    out.metric.push_back(metric);
+  }
+  return out;
+}
+
 }  // namespace
 
 void Metrics::count_exchange(Api api, EndStatus status, std::string_view cache,
@@ -71,7 +84,8 @@ void Metrics::count_bytes(std::uint64_t request, std::uint64_t response) {
 }
 
 std::string Metrics::text(const audit::Log::Stats& log, std::uint64_t gap,
-                          const Observations& observations) const {
+                          const Observations& observations,
+                          const UpstreamFacts& upstream_facts) const {
   const auto counter = [](std::string name, std::string help, std::uint64_t value) {
     return one(std::move(name), std::move(help), MetricType::Counter, static_cast<double>(value));
   };
@@ -107,6 +121,7 @@ std::string Metrics::text(const audit::Log::Stats& log, std::uint64_t gap,
   all.push_back(std::move(durations));
 
   all.push_back(observed_family(observations));
+  all.push_back(changes_family(upstream_facts));
 
   all.push_back(counter("request_bytes_total", "Bodies of requests", request_bytes_));
   all.push_back(counter("response_bytes_total", "Bodies of responses", response_bytes_));

@@ -6,6 +6,7 @@
 #include "gateway/dialect.hpp"
 #include "gateway/observations.hpp"
 #include "gateway/upstream.hpp"
+#include "gateway/upstream_facts.hpp"
 
 #include <array>
 #include <cstdint>
@@ -28,7 +29,8 @@ class Metrics {
 
   /// Prometheus text format 0.0.4.
   [[nodiscard]] std::string text(const audit::Log::Stats& log, std::uint64_t gap,
-                                 const Observations& observations) const;
+                                 const Observations& observations,
+                                 const UpstreamFacts& upstream_facts) const;
 
  private:
   static constexpr std::array<std::int64_t, 12> kBucketsUs = {

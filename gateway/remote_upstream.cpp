@@ -26,19 +26,6 @@ bool is_stale(const error_code& error) {
          error == net::ssl::error::stream_truncated;
 }
 
-Outcome ended(EndStatus status, int http_status, std::string kind, std::string message) {
-  Outcome outcome;
-  outcome.status = status;
-  outcome.http_status = http_status;
-  outcome.error_kind = std::move(kind);
-  outcome.error_message = std::move(message);
-  return outcome;
-}
-
-Outcome client_left() {
-  return ended(EndStatus::client_disconnect, 499, "client_disconnect", "the client closed");
-}
-
 /// What a server is reached with.
 struct Means {
   std::unique_ptr<net::ssl::context> tls;  // null for http
@@ -53,7 +40,11 @@ Result<std::string> load_credential(const UpstreamConfig& upstream) {
   if (!upstream.credential_env.empty()) {
     where = "environment variable " + upstream.credential_env;
     const char* value = std::getenv(upstream.credential_env.c_str());
-    if (value != nullptr) text = value;
+    if (value == nullptr) {
+      return Error{Errc::invalid_input, "there is no credential for upstream " + upstream.name,
+                   where, "the variable is not set"};
+    }
+    text = value;
   } else if (!upstream.credential_file.empty()) {
     where = upstream.credential_file.string();
     auto read = read_file(upstream.credential_file, 65536);
@@ -135,7 +126,8 @@ class RemoteUpstream final : public Upstream {
     if (!failure.kind.empty()) {
       const bool late = failure.kind == "connect_timeout";
       co_return ended(late ? EndStatus::timeout : EndStatus::upstream_error, late ? 504 : 502,
-                      failure.kind, failure.message);
+                      failure.kind,
+                      "upstream " + config_.name + " cannot be reached: " + failure.message);
     }
     Outcome outcome = co_await ask_on(fresh, head, question, sink, nullptr);
     co_return outcome;

@@ -81,8 +81,10 @@ class Server::Impl {
         ledger_(std::make_shared<Ledger>(recorder, mailbox_, ids_, clock,
                                          config_.limits.rejections_per_s, out_)),
         keys_(clock),
-        services_{config_,  clock,    deadlines_, recorder, mailbox_,      ids_, router_,
-                  flights_, *ledger_, metrics_,   keys_,    observations_, {}},
+        upstream_facts_(io_, recorder, mailbox_, out_),
+        services_{config_, clock,         deadlines_,      recorder, mailbox_,
+                  ids_,    router_,       flights_,        *ledger_, metrics_,
+                  keys_,   observations_, upstream_facts_, {}},
         work_(io_.get_executor()),
         acceptor_(io_),
         admin_acceptor_(io_),
@@ -116,6 +118,13 @@ class Server::Impl {
     net::co_spawn(io_, accept(acceptor_, false), net::detached);
     if (config_.admin_enabled) net::co_spawn(io_, accept(admin_acceptor_, true), net::detached);
     return {};
+  }
+
+  /// For the operator's page. Without it the page says less.
+  void look_at(const std::filesystem::path& data_dir) {
+    if (!config_.admin_enabled) return;
+    auto overview = audit::LogOverview::open(data_dir);
+    if (overview) overview_ = std::move(*overview);
   }
 
   void run() {
@@ -180,6 +189,14 @@ class Server::Impl {
   }
 
   void put_in_force(Means means) {
+    std::vector<UpstreamFacts::Asked> asked;
+    for (std::size_t i = 0; i < means.remotes.size(); ++i) {
+      const UpstreamConfig& upstream = config_.upstreams[i];
+      if (upstream.environment_paths.empty()) continue;
+      asked.push_back(
+          {means.remotes[i].upstream, upstream.environment_paths, upstream.environment_every});
+    }
+    upstream_facts_.replace(std::move(asked));
     router_.set_remotes(std::move(means.remotes));
     tls_ = std::move(means.tls);
     keys_.replace(config_.keys);
@@ -252,7 +269,7 @@ class Server::Impl {
     clients_.insert(client);
     metrics_.set_connections(+1);
     net::co_spawn(
-        io_, admin ? serve_admin(client, services_) : serve(client, services_),
+        io_, admin ? serve_admin(client, services_, overview_.get()) : serve(client, services_),
         [this, client](const std::exception_ptr& thrown) { end_session(client, thrown); });
   }
 
@@ -299,6 +316,8 @@ class Server::Impl {
     admin_acceptor_.close(ignored);
     drain_deadline_.reset();
     stop_deadlines();
+    upstream_facts_.stop();
+    ended_ = true;
     tick_.cancel();
     router_.drain();
     ledger_->settle();
@@ -316,7 +335,8 @@ class Server::Impl {
   void tick() {
     tick_.expires_after(std::chrono::seconds(1));
     tick_.async_wait([this](error_code error) {
-      if (error) return;
+      // A timer that had expired before it was cancelled says nothing of the cancellation.
+      if (error || ended_) return;
       ledger_->settle();
       tick();
     });
@@ -336,6 +356,8 @@ class Server::Impl {
   Metrics metrics_;
   KeyRing keys_;
   Observations observations_;
+  UpstreamFacts upstream_facts_;
+  std::unique_ptr<audit::LogOverview> overview_;
   Services services_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   tcp::acceptor acceptor_, admin_acceptor_;
@@ -346,7 +368,8 @@ class Server::Impl {
   Signal place_free_;
   std::optional<Deadlines::Entry> drain_deadline_;
   bool cut_off_begun_ = false;
-  bool finished_ = false;
+  bool ended_ = false;     // all have been served
+  bool finished_ = false;  // and run() has returned
 };
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -363,7 +386,9 @@ Result<std::unique_ptr<Server>> Server::start(GatewayConfig config, const Clock&
                                               audit::Log& log, std::vector<LocalModel> models) {
   auto recorder = std::make_unique<LogRecorder>(log, clock, config.cache.memory_bytes_max);
   auto server = start(std::move(config), clock, *recorder, std::move(models));
-  if (server) (*server)->recorder_ = std::move(recorder);
+  if (!server) return server;
+  (*server)->recorder_ = std::move(recorder);
+  (*server)->impl_->look_at(log.data_dir());
   return server;
 }
 
@@ -377,7 +402,8 @@ Result<std::vector<LocalModel>> load_models(const GatewayConfig& config) {
     }
     auto engine = local_engine::Engine::load(each.path, config.engine);
     if (!engine) return engine.error();
-    models.push_back({each.name, each.path.string(), std::move(*engine)});
+    models.push_back({each.name, each.path.string(), std::move(*engine), each.layer_digest_bytes,
+                      each.activation_fingerprints});
   }
   return models;
 }

@@ -17,6 +17,8 @@ struct LocalModel {
   std::string name;
   std::string path;  ///< recorded by its last part only
   std::shared_ptr<local_engine::Engine> engine;
+  std::size_t layer_digest_bytes = 0;  ///< as ModelConfig has it
+  bool activation_fingerprints = false;
 };
 
 /// Loads the configured models, each with the configured engine options. Errors as Engine::load().

@@ -11,6 +11,7 @@
 #include "gateway/observations.hpp"
 #include "gateway/recorder.hpp"
 #include "gateway/router.hpp"
+#include "gateway/upstream_facts.hpp"
 #include "schema/uuid.hpp"
 
 #include <memory>
@@ -31,6 +32,7 @@ struct Services {
   Metrics& metrics;
   KeyRing& keys;
   Observations& observations;
+  UpstreamFacts& upstream_facts;
   std::optional<std::uint64_t> environment;  ///< index of the `environment` leaf in force
   bool draining = false;
 };

@@ -146,20 +146,12 @@ class LongBody final : public BodySource {
   [[nodiscard]] bool done() const override { return done_; }
 
   [[nodiscard]] Outcome failure() const override {
-    Outcome outcome;
     if (read_.end == ReadRequest::End::closed) {
-      outcome.status = EndStatus::client_disconnect;
-      outcome.http_status = 499;
-      outcome.error_kind = "client_disconnect";
-      outcome.error_message = "the client closed in the middle of its request";
-      return outcome;
+      return client_left("the client closed in the middle of its request");
     }
     const Refusal refusal = refusal_of(read_, parser_);
-    outcome.status = EndStatus::rejected;
-    outcome.http_status = refusal.http_status;
-    outcome.error_kind = refusal.kind;
-    outcome.error_message = refusal.message;
-    return outcome;
+    return ended(EndStatus::rejected, refusal.http_status, std::string(refusal.kind),
+                 std::string(refusal.message));
   }
 
  private:

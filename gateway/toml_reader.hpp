@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,20 @@ class TomlReader {
       } else {
         fail(node, "'" + key + "' must be a string");
       }
+    };
+  }
+  /// A time as a string, or as TOML's own dates and times.
+  Setter time(std::string& to) {
+    return [this, &to](const toml::node& node, const std::string& key) {
+      std::ostringstream written;
+      if (const auto* date = node.as_date()) {
+        written << date->get();
+      } else if (const auto* date_time = node.as_date_time()) {
+        written << date_time->get();
+      } else {
+        return text(to)(node, key);
+      }
+      to = written.str();
     };
   }
   Setter flag(bool& to) {
@@ -138,6 +153,11 @@ class TomlReader {
                    name_ + " line " + std::to_string(node.source().begin.line), ""};
   }
   void take(const toml::node& node, const Error& error) { fail(node, error.what); }
+  /// The member `key` of a table, where it is there: so that a message names its line and not the table's.
+  [[nodiscard]] static const toml::node& member(const toml::table& table, std::string_view key) {
+    const toml::node* node = table.get(key);
+    return node != nullptr ? *node : static_cast<const toml::node&>(table);
+  }
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
  private:

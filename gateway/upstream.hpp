@@ -109,8 +109,24 @@ struct Outcome {
   std::string address;         ///< of the server that was asked
   std::optional<Json> engine;  ///< `engine` of the response leaf: local engine only
   std::string tokens;          ///< content `response.tokens`: local engine only
+  std::string layers;          ///< content `response.layers`: where the model is to keep it
+  std::string fingerprint;     ///< content `response.fingerprint`: likewise
   Json usage;  ///< `usage`, where it is known whether or not the answer tells it; else null
 };
+
+/// Any end but a complete answer.
+[[nodiscard]] inline Outcome ended(EndStatus status, int http_status, std::string kind,
+                                   std::string message) {
+  Outcome outcome;
+  outcome.status = status;
+  outcome.http_status = http_status;
+  outcome.error_kind = std::move(kind);
+  outcome.error_message = std::move(message);
+  return outcome;
+}
+[[nodiscard]] inline Outcome client_left(std::string message = "the client closed") {
+  return ended(EndStatus::client_disconnect, 499, "client_disconnect", std::move(message));
+}
 
 class Upstream {
  public:

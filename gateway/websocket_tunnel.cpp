@@ -20,15 +20,6 @@ std::string_view closer(const WebSocketTunnel::Side& client,
   return upstream.reader.closed() ? "upstream" : "";
 }
 
-Outcome ended(EndStatus status, int http_status, std::string kind, std::string message) {
-  Outcome outcome;
-  outcome.status = status;
-  outcome.http_status = http_status;
-  outcome.error_kind = std::move(kind);
-  outcome.error_message = std::move(message);
-  return outcome;
-}
-
 }  // namespace
 
 bool asks_for_websocket(const RequestHead& head) {

@@ -18,7 +18,6 @@ namespace verbatim::gateway {
 
 namespace {
 
-constexpr std::chrono::milliseconds kWithin{10'000};
 constexpr std::uint32_t kHeaderBytesMax = 8192;
 constexpr std::size_t kConnectionsMax = 256;
 
@@ -78,24 +77,13 @@ class WitnessServer::Impl {
   }
 
   net::awaitable<void> serve(std::shared_ptr<ClientConnection> client) {
-    for (bool keep_alive = true; keep_alive;) {
-      RequestParser parser(kHeaderBytesMax, audit::kNoteBytesMax);
-      while (!parser.done() && parser.fault() == HttpFault::none) {
-        client->consume(parser.put(client->readable()));
-        if (parser.done() || parser.fault() != HttpFault::none) break;
-        const bool more = co_await client->more(kWithin);
-        if (!more) co_return client->close();
-      }
-      if (parser.fault() != HttpFault::none) break;
-      keep_alive = parser.keep_alive();
-      const audit::WitnessAnswer answer = answer_to(witness_, parser);
-      const std::string text =
-          response_text(parser.head(), {answer.status, answer.body, answer.type}, keep_alive);
-      const std::vector<net::const_buffer> pieces(1, net::buffer(text));
-      const bool sent = co_await client->write(pieces, kWithin);
-      keep_alive = keep_alive && sent;
-    }
-    client->close();
+    return serve_pages(
+        std::move(client), audit::kNoteBytesMax,
+        [this](RequestParser& request) {
+          const audit::WitnessAnswer answer = answer_to(witness_, request);
+          return Page{answer.status, answer.body, answer.type};
+        },
+        [] { return false; });
   }
 
   audit::Witness& witness_;

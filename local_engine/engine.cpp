@@ -175,6 +175,7 @@ class CpuEngine final : public Engine {
   std::string profile() const override { return options_.profile; }
   std::size_t context_max() const override { return core_->context.context_max; }
   std::size_t vocab_size() const override { return core_->context.vocab_size; }
+  std::size_t hidden_size() const override { return core_->context.hidden_size; }
   const std::vector<TokenId>& eos_ids() const override { return core_->context.eos_ids; }
 
  private:
@@ -263,6 +264,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path,
   const auto& config = core->model->config();
   core->context.layers = config.layers;
   core->context.vocab_size = config.vocab_size;
+  core->context.hidden_size = config.hidden_size;
   core->context.context_max = config.context_max;
   core->context.eos_ids = config.eos_ids;
   core->scheduler = std::make_unique<Scheduler>(*core->model, options);

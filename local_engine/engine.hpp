@@ -2,8 +2,10 @@
 // The local engine: loads a model, and generates or scores token sequences so that every bit of the
 // result is a function of the request and the weights alone (numerics profile f32-k256/1).
 
+#include "local_engine/activation_fingerprint.hpp"
 #include "local_engine/chat_template.hpp"
 #include "local_engine/fingerprint.hpp"
+#include "local_engine/layer_digests.hpp"
 #include "local_engine/token.hpp"
 #include "local_engine/tokenizer.hpp"
 #include "schema/digest.hpp"
@@ -49,6 +51,10 @@ struct GenerationRequest {
   std::vector<std::string> stop;   ///< the text is cut before the first that occurs
   bool ignore_eos = false;
   std::uint32_t top_logprobs = 0;
+  /// Digests of what the layers compute. They change no bit of the result; they cost time and memory, and
+  /// such a request computes its whole prompt, whatever the prefix cache holds.
+  LayerDetail layer_detail = LayerDetail::none;
+  bool top_activations = false;  ///< what a fingerprint is made of; changes no bit either
 };
 
 enum class FinishReason { stop, length, cancelled };  // stop: EOS or a stop sequence
@@ -62,6 +68,8 @@ struct GenerationResult {
   std::size_t prompt_tokens = 0;
   std::size_t cached_prompt_tokens = 0;
   double prefill_seconds = 0, decode_seconds = 0;
+  std::optional<LayerDigests> layer_digests;  ///< if asked for: of every position that was computed
+  std::vector<TopActivations> top_activations;  ///< if asked for: of each 32 output tokens
 };
 
 /// One running generation. Destroying it does not cancel; cancel() does.
@@ -107,6 +115,7 @@ class Engine {
   [[nodiscard]] virtual std::string profile() const = 0;
   [[nodiscard]] virtual std::size_t context_max() const = 0;  ///< positions
   [[nodiscard]] virtual std::size_t vocab_size() const = 0;
+  [[nodiscard]] virtual std::size_t hidden_size() const = 0;  ///< of the last hidden state
   /// Ends of sequence, from generation_config.json, config.json or the GGUF.
   [[nodiscard]] virtual const std::vector<TokenId>& eos_ids() const = 0;
 };

@@ -67,6 +67,9 @@ Job::Job(const JobContext& context, GenerationRequest request,
   // The last token of an output is chosen, but never fed.
   feed_end_ = scoring_ && !forced->empty() ? ids_.size() - 1 : prompt_;
   result_.prompt_tokens = prompt_;
+  if (request_.layer_detail != LayerDetail::none)
+    result_.layer_digests.emplace(request_.layer_detail);
+  if (request_.top_activations) activations_.emplace(context.hidden_size);
 }
 
 Result<void> Job::validate() const {
@@ -155,7 +158,7 @@ bool Job::is_eos(TokenId id) const {
   return std::find(context_.eos_ids.begin(), context_.eos_ids.end(), id) != context_.eos_ids.end();
 }
 
-bool Job::accept(RowOutcome outcome) {
+bool Job::accept(RowOutcome outcome, std::span<const float> hidden) {
   if (first_output_us == 0) first_output_us = now_us;
   if (!outcome.finite) {
     fail({Errc::out_of_range,
@@ -166,6 +169,10 @@ bool Job::accept(RowOutcome outcome) {
   }
   // 1. What was computed. The row that chose EOS counts too.
   digest_.update(outcome.digest.view());
+  if (auto* digests = layer_digests())
+    digests->add({LayerStage::kAfterLayers, Operator::logits}, prompt_ - 1 + result_.tokens.size(),
+                 outcome.info.row_digest8);
+  if (activations_) activations_->add(hidden);
   TokenInfo info = std::move(outcome.info);
   const TokenId id = info.id;
   const bool full = result_.tokens.size() + 1 == outputs_max_;
@@ -208,6 +215,7 @@ void Job::give_out(TokenInfo info) {
 void Job::finish(FinishReason reason) {
   result_.finish = reason;
   result_.logits_digest = digest_.finish();
+  if (activations_) result_.top_activations = activations_->finish();
   constexpr double kSecondsPerUs = 1e-6;
   const std::int64_t start = started_us == 0 ? now_us : started_us;
   const std::int64_t first = first_output_us == 0 ? now_us : first_output_us;

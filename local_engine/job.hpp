@@ -24,6 +24,7 @@ namespace verbatim::local_engine {
 struct JobContext {
   std::size_t layers = 0;
   std::size_t vocab_size = 0;
+  std::size_t hidden_size = 0;
   std::size_t context_max = 0;
   std::vector<TokenId> eos_ids;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
@@ -59,6 +60,12 @@ class Job {
   [[nodiscard]] bool empty() const { return outputs_max_ == 0; }
   [[nodiscard]] std::span<const TokenId> ids() const { return ids_; }
   [[nodiscard]] std::size_t fed() const { return fed_; }
+  /// Takes digests of the rows that are fed; null when the request asks for none.
+  [[nodiscard]] LayerDigests* layer_digests() {
+    return result_.layer_digests ? &*result_.layer_digests : nullptr;
+  }
+  /// Nothing of it may come from a cache.
+  [[nodiscard]] bool computes_all() const { return scoring_ || result_.layer_digests.has_value(); }
   /// Rows that could be computed now: 1 when decoding, more while prompt or forced output remain.
   [[nodiscard]] std::size_t pending() const { return feed_end_ - fed_; }
   [[nodiscard]] bool decoding() const { return fed_ >= prompt_ && !scoring_; }
@@ -71,8 +78,9 @@ class Job {
   /// evaluated at once.
   [[nodiscard]] RowOutcome evaluate(kernels::Backend backend, std::span<const float> logits,
                                     std::size_t index) const;
-  /// Takes the next output's row; calls on_token. True when the job has reached its end.
-  [[nodiscard]] bool accept(RowOutcome outcome);
+  /// Takes the next output's row and its last hidden state; calls on_token. True when the job has
+  /// reached its end.
+  [[nodiscard]] bool accept(RowOutcome outcome, std::span<const float> hidden);
   /// Output index of the row at `position`.
   [[nodiscard]] std::size_t output_index(std::size_t position) const {
     return position + 1 - prompt_;
@@ -105,6 +113,7 @@ class Job {
   std::vector<std::pair<TokenId, double>> bias_;
   OutputText text_;
   Sha256 digest_;
+  std::optional<ActivationCollector> activations_;
   GenerationResult result_;
 };
 

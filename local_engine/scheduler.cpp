@@ -33,7 +33,7 @@ Result<void> Scheduler::admit(const std::shared_ptr<Job>& job) {
   // What the job will read from the cache is held before anything is evicted. Scoring is evidence:
   // it recomputes its whole prefix rather than trust what the generation left behind.
   std::vector<std::shared_ptr<KvBlock>> known;
-  if (options_.prefix_cache && !job->scoring())
+  if (options_.prefix_cache && !job->computes_all())
     known = prefixes_.find(job->ids(), (job->ids().size() - 1) / kernels::kBlock);
   for (auto& block : known) job->kv.append(std::move(block));
   while (blocks_reserved_ + wanted + prefixes_.idle_blocks() > blocks_max_) {
@@ -96,8 +96,8 @@ std::vector<ForwardRow> Scheduler::lay_out(const std::vector<Planned>& planned) 
   for (const auto& [job, count] : planned) {
     while (job->kv.blocks() < blocks_for(job->fed() + count)) job->kv.append(model_.new_kv_block());
     for (std::size_t position = job->fed(); position < job->fed() + count; ++position)
-      rows.push_back(
-          {job->ids()[position], position, &job->kv, job->wants_logits(position), false});
+      rows.push_back({job->ids()[position], position, &job->kv, job->wants_logits(position), false,
+                      job->layer_digests()});
   }
   return rows;
 }
@@ -165,7 +165,7 @@ void Scheduler::deliver(const std::vector<Planned>& planned, const std::vector<F
     for (; next < wanted.size() && wanted[next].job == job.get(); ++next) {
       if (ended) continue;
       if (!in_range[i]) outcomes[next].finite = false;
-      ended = job->accept(std::move(outcomes[next]));
+      ended = job->accept(std::move(outcomes[next]), model_.last_hidden(next));
     }
     if (!ended && !in_range[i]) {
       job->fail({Errc::out_of_range, "attention left the numerics profile in the prompt", "", ""});

@@ -7,11 +7,9 @@ namespace verbatim::replay {
 
 using gateway::Api;
 
-std::optional<Api> api_named(const std::string& name) {
-  for (const Api api : {Api::openai_chat, Api::openai_completions, Api::anthropic_messages}) {
-    if (name == gateway::api_name(api)) return api;
-  }
-  return std::nullopt;
+std::optional<Api> served_api(const Json& request_leaf) {
+  const auto api = gateway::api_named(text_at(request_leaf, {"route", "api"}));
+  return api && gateway::generates_text(*api) ? api : std::nullopt;
 }
 
 std::optional<Json> whole_answer(Api api, const std::string& body) {

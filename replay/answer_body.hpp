@@ -10,8 +10,8 @@
 
 namespace verbatim::replay {
 
-/// The API that `route.api` of a leaf names, if it is one that the local engine serves.
-[[nodiscard]] std::optional<gateway::Api> api_named(const std::string& name);
+/// The API that a request's leaf names, if it is one that the local engine serves.
+[[nodiscard]] std::optional<gateway::Api> served_api(const Json& request_leaf);
 
 /// A stream is joined. Nothing if the body is no such answer.
 [[nodiscard]] std::optional<Json> whole_answer(gateway::Api api, const std::string& body);

@@ -100,11 +100,11 @@ Binding check_text(Api api, const std::string& body, const gateway::LocalQuestio
 
 }  // namespace
 
-Result<Binding> check_binding(audit::LogReader& reader, const RecordedLeaves& asked,
+Result<Binding> check_binding(audit::RecordSource& reader, const RecordedLeaves& asked,
                               const RecordedLeaves& computed, const local_engine::Engine& engine,
                               const RecordedTokens& tokens) {
   const std::vector<RecordedChoice>& choices = tokens.choices;
-  const auto api = api_named(text_at(asked.request.json, {"route", "api"}));
+  const auto api = served_api(asked.request.json);
   if (!api || engine.tokenizer() == nullptr) {
     return differs("prompt", "the request is of an API that the local engine does not serve");
   }

@@ -18,8 +18,9 @@ struct Binding {
 };
 
 /// `asked` is the record itself, `computed` the one that holds the tokens: the same but for a cache hit.
-/// Errors as LogReader::content() gives them.
-[[nodiscard]] Result<Binding> check_binding(audit::LogReader& reader, const RecordedLeaves& asked,
+/// Errors as RecordSource::content() gives them.
+[[nodiscard]] Result<Binding> check_binding(audit::RecordSource& reader,
+                                            const RecordedLeaves& asked,
                                             const RecordedLeaves& computed,
                                             const local_engine::Engine& engine,
                                             const RecordedTokens& tokens);

@@ -1,6 +1,7 @@
 #include "replay/compare.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace verbatim::replay {
 
@@ -20,6 +21,28 @@ void keep_trace(const local_engine::GenerationResult& result, Verdict& verdict) 
   }
 }
 
+void check_fingerprint(const RecordedChoice& recorded, const local_engine::GenerationResult& result,
+                       Verdict& verdict) {
+  if (!recorded.fingerprint || recorded.fingerprint->size() != result.top_activations.size() ||
+      recorded.output_ids.size() != result.tokens.size())
+    return;
+  auto found = local_engine::compare_fingerprint(*recorded.fingerprint, result.top_activations);
+  if (const auto& before = verdict.fingerprint) {
+    found.chunks += before->chunks;
+    found.exact += before->exact;
+    found.accepted += before->accepted;
+    const auto worst = [](const local_engine::FingerprintAgreement& of) {
+      return std::tuple(of.exponent_mismatches, of.mantissa_mean, of.mantissa_median);
+    };
+    if (worst(*before) > worst(found)) {
+      found.values = before->values;
+      std::tie(found.exponent_mismatches, found.mantissa_mean, found.mantissa_median) =
+          worst(*before);
+    }
+  }
+  verdict.fingerprint = found;
+}
+
 namespace {
 
 using local_engine::GenerationResult;
@@ -27,8 +50,10 @@ using local_engine::TokenId;
 
 Result<GenerationResult> compute(local_engine::Engine& engine, const RecordedChoice& recorded,
                                  Method method) {
-  if (method == Method::score) return engine.score(recorded.request, recorded.output_ids);
-  return engine.generate_and_wait(recorded.request);
+  auto request = recorded.request;
+  request.top_activations = recorded.fingerprint.has_value();
+  if (method == Method::score) return engine.score(request, recorded.output_ids);
+  return engine.generate_and_wait(std::move(request));
 }
 
 /// The first output position where the recorded token is not the engine's, if any. Teacher-forced results hold the
@@ -91,15 +116,17 @@ void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded
   }
   verdict.tokens += recorded.output_ids.size();
   keep_trace(*result, verdict);
+  check_fingerprint(recorded, *result, verdict);
 
   const auto token = first_difference(recorded, *result);
   const bool same_digest = result->logits_digest.hex() == recorded_digest;
-  if (!token && same_digest) {
-    verdict.kind = VerdictKind::bitwise;
-    return;
-  }
-  if (!token && recorded_digest.empty()) {
-    verdict.kind = VerdictKind::token_exact;
+  if (!token && (same_digest || recorded_digest.empty())) {
+    verdict.kind = same_digest ? VerdictKind::bitwise : VerdictKind::token_exact;
+    if (!verdict.fingerprint || verdict.fingerprint->exact == verdict.fingerprint->chunks) return;
+    verdict.kind = VerdictKind::diverged;
+    verdict.reason = "fingerprint";
+    verdict.detail =
+        "the recorded activation fingerprint is not the engine's, of the same weights and profile";
     return;
   }
   verdict.kind = VerdictKind::diverged;

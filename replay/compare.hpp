@@ -17,7 +17,13 @@ void keep_trace(const local_engine::GenerationResult& result, Verdict& verdict);
 /// The texts of the recorded and of the chosen token, for people.
 void name_tokens(const local_engine::Engine& engine, Verdict& verdict);
 
-/// Fills kind, reason, detail, position, character, margin, deficit, expected, got, tokens, margins and trace of `verdict`.
+/// Adds how the recorded fingerprint and the engine's activations agree, if there is one and the answer has as many
+/// tokens: one choice after another, of which the worst chunk's figures stay.
+void check_fingerprint(const RecordedChoice& recorded, const local_engine::GenerationResult& result,
+                       Verdict& verdict);
+
+/// Fills kind, reason, detail, position, character, margin, deficit, expected, got, tokens, margins, fingerprint
+/// and trace of `verdict`.
 /// `recorded_digest` is the leaf's logits digest in hexadecimal, or "" if none was recorded: then the best
 /// that can be said is TOKEN_EXACT. An error of the engine (`out_of_range`, an id it does not have) becomes
 /// NOT_REPLAYABLE.

@@ -13,7 +13,8 @@ bool is_by(const Verdict& verdict, const RunIdentity& run) {
 
 }  // namespace
 
-Result<std::map<Uuid, Verdict>> earlier_verdicts(audit::LogReader& reader, const RunIdentity& run) {
+Result<std::map<Uuid, Verdict>> earlier_verdicts(audit::RecordSource& reader,
+                                                 const RunIdentity& run) {
   audit::RecordFilter filter;
   filter.exchanges_only = false;
   const auto records = reader.list(filter);

@@ -1,7 +1,7 @@
 #pragma once
 // Verdicts that an earlier run has left in the log, so that a run can go on where one ended.
 
-#include "audit/reader.hpp"
+#include "audit/records.hpp"
 #include "replay/verdict.hpp"
 
 #include <map>
@@ -17,7 +17,7 @@ struct RunIdentity {
 
 /// The newest such verdict of each record. Verdicts given without an engine (weights missing, exchange still open) are
 /// not among them: that may have changed. Errors as the reader gives them.
-[[nodiscard]] Result<std::map<Uuid, Verdict>> earlier_verdicts(audit::LogReader& reader,
+[[nodiscard]] Result<std::map<Uuid, Verdict>> earlier_verdicts(audit::RecordSource& reader,
                                                                const RunIdentity& run);
 
 }  // namespace verbatim::replay

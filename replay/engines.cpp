@@ -59,6 +59,31 @@ Result<std::shared_ptr<Engine>> Engines::vouched(const std::string& name) {
                "if you know which weights it serves, give --engine " + name + "=PATH"};
 }
 
+Result<std::shared_ptr<Engine>> Engines::named(const std::string& name) {
+  for (Place& place : places_) {
+    if (place.model.name == name) return engine_of(place);
+  }
+  return Error{Errc::not_found, "no model is named " + name, "", ""};
+}
+
+Result<std::shared_ptr<Engine>> Engines::counterpart(const std::filesystem::path& path,
+                                                     const std::string& backend,
+                                                     const std::string& weights_sha256) {
+  const Place* own = path.empty() ? place_with(weights_sha256) : nullptr;
+  if (path.empty() && own == nullptr)
+    return Error{Errc::not_found, "no model has the weights " + weights_sha256.substr(0, 16), "",
+                 ""};
+  const std::filesystem::path& place = own == nullptr ? path : own->model.path;
+  if (counterpart_ != nullptr && counterpart_path_ == place) return counterpart_;
+  auto options = options_;
+  if (!backend.empty()) options.backend = backend;
+  auto engine = loader_(place, options);
+  if (!engine) return engine.error();
+  counterpart_path_ = place;
+  counterpart_ = std::move(*engine);
+  return counterpart_;
+}
+
 bool Engines::name_has_other_weights(const std::string& name, const std::string& weights_sha256) {
   bool other = false;
   for (Place& place : places_) {

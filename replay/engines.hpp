@@ -46,6 +46,16 @@ class Engines {
   /// Their engine.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> vouched(const std::string& name);
 
+  /// The engine of the first place with this name, whatever weights it has.
+  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> named(const std::string& name);
+
+  /// An engine to compare with: of the model at `path`, or if that is empty, of the place that has these weights; on
+  /// `backend`, or if that is empty, on that of the others. It judges nobody, so it is not checked. The last one is
+  /// kept.
+  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> counterpart(
+      const std::filesystem::path& path, const std::string& backend,
+      const std::string& weights_sha256);
+
   /// An engine failed its check: the run must give no verdicts.
   [[nodiscard]] bool failed() const { return failed_; }
   /// How many engines passed it.
@@ -75,6 +85,8 @@ class Engines {
   EngineLoader loader_;
   bool failed_ = false;
   std::size_t checked_ = 0;
+  std::filesystem::path counterpart_path_;
+  std::shared_ptr<local_engine::Engine> counterpart_;
 };
 
 }  // namespace verbatim::replay

@@ -36,7 +36,7 @@ std::vector<std::string> differing_facts(const std::map<std::string, std::string
 
 Environments::Environments(const Json& here) : here_(facts_of(here)) {}
 
-const RecordedEnvironment* Environments::find(audit::LogReader& reader, std::uint64_t index) {
+const RecordedEnvironment* Environments::find(audit::RecordSource& reader, std::uint64_t index) {
   if (const auto known = found_.find(index); known != found_.end()) return &known->second;
   const auto leaf = reader.leaf(index);
   if (!leaf || text_at(leaf->json, {"type"}) != "environment") return nullptr;

@@ -1,7 +1,7 @@
 #pragma once
 // The machine and build that recorded, beside the one that replays.
 
-#include "audit/reader.hpp"
+#include "audit/records.hpp"
 
 #include <cstdint>
 #include <map>
@@ -26,7 +26,7 @@ class Environments {
   explicit Environments(const Json& here);
 
   /// Null if the leaf is not there or is no environment.
-  [[nodiscard]] const RecordedEnvironment* find(audit::LogReader& reader, std::uint64_t index);
+  [[nodiscard]] const RecordedEnvironment* find(audit::RecordSource& reader, std::uint64_t index);
   /// Those that were found so far, by index.
   [[nodiscard]] const std::map<std::uint64_t, RecordedEnvironment>& found() const { return found_; }
   [[nodiscard]] const std::map<std::string, std::string>& here() const { return here_; }

@@ -13,7 +13,6 @@ namespace verbatim::replay {
 
 namespace {
 
-using gateway::Api;
 using local_engine::Engine;
 using local_engine::GenerationRequest;
 using local_engine::TokenId;
@@ -24,19 +23,20 @@ ForeignAnswer cannot(const char* reason, std::string detail) {
   return ForeignAnswer{{}, {reason, std::move(detail)}};
 }
 
-/// The content coding that the recorded headers name.
-std::string recorded_coding(audit::LogReader& reader, std::uint64_t index) {
+/// The content coding that the recorded headers name; "" if none were recorded.
+Result<std::string> recorded_coding(audit::RecordSource& reader, std::uint64_t index) {
   const auto headers = reader.content(index, "response.headers");
-  if (!headers) return "";
+  if (!headers && headers.error().code == Errc::not_found) return std::string();
+  if (!headers) return headers.error();
   const auto list = parse_json(headers->bytes);
-  if (!list || !list->is_array()) return "";
+  if (!list || !list->is_array()) return std::string();
   for (const Json& pair : *list) {
     if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string() &&
         gateway::same_word(pair[0].get<std::string>(), "content-encoding")) {
       return pair[1].get<std::string>();
     }
   }
-  return "";
+  return std::string();
 }
 
 /// The tokens that say `text` behind this prompt. Text does not tell how it was cut into tokens: the cut of prompt and
@@ -129,9 +129,9 @@ float ForeignScore::deficit_max() const {
   return most;
 }
 
-Result<ForeignAnswer> score_foreign(audit::LogReader& reader, const RecordedLeaves& record,
+Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedLeaves& record,
                                     std::int64_t asked_us, Engine& engine) {
-  const auto api = api_named(text_at(record.request.json, {"route", "api"}));
+  const auto api = served_api(record.request.json);
   if (!api) return cannot("parameters", "this API is not one that the engine understands");
   if (engine.tokenizer() == nullptr) return cannot("tokenization", "the model has no tokenizer");
   const auto request = reader.content(record.request.index, "request.body");
@@ -155,8 +155,10 @@ Result<ForeignAnswer> score_foreign(audit::LogReader& reader, const RecordedLeav
 
   // 2. The answer's text, by choice.
   std::string body = response->bytes;
-  if (const std::string coding = recorded_coding(reader, record.response->index); !coding.empty()) {
-    auto decoded = gateway::decode_content(coding, body, kDecodedBytesMax);
+  const auto coding = recorded_coding(reader, record.response->index);
+  if (!coding) return coding.error();
+  if (!coding->empty()) {
+    auto decoded = gateway::decode_content(*coding, body, kDecodedBytesMax);
     if (!decoded) return cannot("malformed_record", decoded.error().message());
     body = std::move(*decoded);
   }

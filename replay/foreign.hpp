@@ -2,7 +2,7 @@
 // Answers of another engine: what our engine thinks of each of their tokens, given that both serve the same weights.
 // Token-DiFR (Karvonen et al. 2025, arXiv 2511.20621) for greedy answers.
 
-#include "audit/reader.hpp"
+#include "audit/records.hpp"
 #include "local_engine/engine.hpp"
 #include "replay/recorded.hpp"
 
@@ -35,8 +35,8 @@ struct ForeignAnswer {
 /// Rebuilds the request (template, special tokens, sampling as the API has it by default), recovers the tokens of the
 /// answer's text, and scores them in one prefill. `asked_us`: when the endpoint was asked, which a template may tell; for
 /// a cache hit that is before the record's own time. Greedy requests only: another engine's noise cannot be computed
-/// again. Errors as LogReader::content() gives them.
-[[nodiscard]] Result<ForeignAnswer> score_foreign(audit::LogReader& reader,
+/// again. Errors as RecordSource::content() gives them.
+[[nodiscard]] Result<ForeignAnswer> score_foreign(audit::RecordSource& reader,
                                                   const RecordedLeaves& record,
                                                   std::int64_t asked_us,
                                                   local_engine::Engine& engine);

@@ -1,5 +1,6 @@
 #include "replay/probe.hpp"
 
+#include "replay/two_sample.hpp"
 #include "schema/ordered_json.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ using gateway::EndpointQuestion;
 
 constexpr std::size_t kConnectFailuresMax = 5;
 constexpr std::size_t kMessageBytesMax = 200;
+constexpr std::size_t kDifferentMax = 300, kPermutations = 4999;
 
 Error bad(std::string what, std::string advice) {
   return {Errc::invalid_input, std::move(what), "", std::move(advice)};
@@ -254,21 +256,42 @@ class Probing {
       }
     }
     result_.clustering = cluster_answers(texts);
-    const std::string* const most =
-        result_.clustering.clusters.empty() ? nullptr : &result_.clustering.clusters.front().text;
+    // Without an answer there is no cluster, and nothing to compare with it.
+    const std::string most =
+        result_.clustering.clusters.empty() ? "" : result_.clustering.clusters.front().text;
     std::size_t identical = 0;
     for (ProbePhase& phase : result_.phases) {
       std::set<std::string_view> distinct;
       std::size_t same = 0;
       for (const std::size_t index : phase.answers) {
         distinct.insert(texts[index].text);
-        same += texts[index].text == *most ? 1 : 0;
+        same += texts[index].text == most ? 1 : 0;
       }
       phase.distinct = distinct.size();
       phase.identical = wilson(same, phase.answers.size());
       identical += same;
     }
     result_.identical = wilson(identical, texts.size());
+    compare_phases();
+  }
+
+  /// Each phase with the first: the test takes time in the square of the number of different answers.
+  void compare_phases() {
+    if (result_.clustering.clusters.size() > kDifferentMax) return;
+    const auto texts_of = [this](const ProbePhase& phase) {
+      std::vector<std::string> texts;
+      for (const std::size_t index : phase.answers)
+        texts.push_back(result_.answers[index].text.text);
+      return texts;
+    };
+    TwoSampleOptions test;
+    test.permutations = kPermutations;
+    test.seed = options_.seed;
+    for (ProbePhase& phase : result_.phases) {
+      const ProbePhase& first = result_.phases.front();
+      if (&phase == &first || phase.answers.empty() || first.answers.empty()) continue;
+      phase.p_value = two_sample_test({{texts_of(first), texts_of(phase)}}, test).p_value;
+    }
   }
 
   const ProbeOptions& options_;
@@ -280,6 +303,17 @@ class Probing {
 };
 
 }  // namespace
+
+LoadFinding load_finding(const ProbeResult& result) {
+  LoadFinding finding;
+  for (const ProbePhase& phase : result.phases) finding.compared += phase.p_value ? 1 : 0;
+  if (finding.compared == 0) return finding;
+  finding.limit = kLoadAlpha / static_cast<double>(finding.compared);
+  finding.differs = std::any_of(
+      result.phases.begin(), result.phases.end(),
+      [&](const ProbePhase& phase) { return phase.p_value && *phase.p_value <= finding.limit; });
+  return finding;
+}
 
 Result<ProbeResult> probe(const ProbeOptions& options, const Clock& clock,
                           const std::function<void(std::size_t, std::size_t)>& on_progress) {

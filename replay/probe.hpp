@@ -7,6 +7,7 @@
 #include "schema/canonical_json.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct ProbePhase {
   std::vector<std::size_t> answers;  ///< indices into ProbeResult::answers
   std::size_t distinct = 0;
   Proportion identical;  ///< answers equal to the most frequent one of all phases
+  /// Of the two-sample test against the first phase. Absent for the first itself, for a phase without answers, and
+  /// where there are so many different answers that load is not what makes them differ.
+  std::optional<double> p_value;
 };
 
 struct ProbeFailure {
@@ -60,6 +64,17 @@ struct ProbeResult {
   std::map<std::string, ProbeFailure> failures;
   std::map<std::string, std::size_t> fingerprints;  ///< system_fingerprint, as told
 };
+
+/// Does the load change the answers? By a two-sample test of each phase against the first.
+struct LoadFinding {
+  std::size_t compared = 0;  ///< phases that were compared
+  double limit =
+      0;  ///< a p_value of at most this is a difference: kLoadAlpha / compared (Bonferroni)
+  bool differs = false;
+};
+/// The chance that any phase is called different of an endpoint that load does not change.
+inline constexpr double kLoadAlpha = 0.01;
+[[nodiscard]] LoadFinding load_finding(const ProbeResult& result);
 
 /// Asks. `invalid_input`: the request is no JSON object, no model is named, the key cannot be sent. An endpoint that
 /// does not answer is a result. After five failures to connect, with no answer yet, it asks no more.

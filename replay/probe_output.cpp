@@ -63,7 +63,8 @@ OrderedJson probe_json(const ProbeResult& result) {
                       {"asked", phase.asked},
                       {"answered", phase.answers.size()},
                       {"distinct", phase.distinct},
-                      {"identical", proportion_json(phase.identical)}});
+                      {"identical", proportion_json(phase.identical)},
+                      {"p_value", phase.p_value ? OrderedJson(*phase.p_value) : OrderedJson()}});
   }
   std::size_t errors = 0;
   OrderedJson by_kind = OrderedJson::array();
@@ -77,6 +78,7 @@ OrderedJson probe_json(const ProbeResult& result) {
   }
   const auto hits = std::count_if(result.answers.begin(), result.answers.end(),
                                   [](const ProbeAnswer& answer) { return answer.cache_hit; });
+  const LoadFinding load = load_finding(result);
   return {{"url", result.url},
           {"api", result.api},
           {"model", result.model},
@@ -90,6 +92,11 @@ OrderedJson probe_json(const ProbeResult& result) {
           {"errors", errors},
           {"errors_by_kind", std::move(by_kind)},
           {"phases", std::move(phases)},
+          {"load",
+           {{"compared", load.compared},
+            {"false_positive_rate", kLoadAlpha},
+            {"p_value_limit", load.limit},
+            {"differs", load.differs}}},
           {"cache_hits", hits},
           {"fingerprints", std::move(fingerprints)},
           {"seed", result.seed}};

@@ -74,6 +74,16 @@ Html shares(const ProbeResult& result) {
   return parts.empty() ? Html() : share_bar(parts, "Share of each different answer");
 }
 
+Html load_sentence(const ProbeResult& result) {
+  const LoadFinding load = load_finding(result);
+  if (load.compared == 0) return {};
+  const std::string what =
+      load.differs ? "The load changes the answers" : "No sign that the load changes the answers";
+  return element("p", text(what + ": a p of at most " + ecmascript_number(load.limit) +
+                           " against the first line would say so, in one of " +
+                           fixed(1 / kLoadAlpha, 0) + " probes of an endpoint where it does not."));
+}
+
 Html phases(const ProbeResult& result) {
   Html rows;
   for (const ProbePhase& phase : result.phases) {
@@ -90,7 +100,8 @@ Html phases(const ProbeResult& result) {
                         number_cell(std::to_string(phase.distinct)) +
                         number_cell(std::to_string(phase.identical.count)) +
                         number_cell(phase.identical.of == 0 ? "" : percent(phase.identical.share)) +
-                        number_cell(phase.identical.of == 0 ? "" : interval(phase.identical)));
+                        number_cell(phase.identical.of == 0 ? "" : interval(phase.identical)) +
+                        number_cell(phase.p_value ? fixed(*phase.p_value, 4) : ""));
   }
   return table(head({{"load", ""},
                      {"at once", "number"},
@@ -99,8 +110,10 @@ Html phases(const ProbeResult& result) {
                      {"distinct", "number"},
                      {"identical", "number"},
                      {"share", "number"},
-                     {"95 % interval", "number"}}),
-               rows);
+                     {"95 % interval", "number"},
+                     {"p, against the first", "number"}}),
+               rows) +
+         load_sentence(result);
 }
 
 /// The clustering of the answers of the most frequent clusters alone.

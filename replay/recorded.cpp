@@ -115,15 +115,18 @@ std::int64_t time_at(const Json& leaf) {
   return time_us ? *time_us : 0;
 }
 
-Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id) {
+Result<RecordedLeaves> read_leaves(audit::RecordSource& reader, const Uuid& id) {
   auto leaves = reader.leaves_of(id);
   if (!leaves) return leaves.error();
   std::optional<audit::StoredLeaf> request;
   std::optional<audit::StoredLeaf> response;
   for (audit::StoredLeaf& leaf : *leaves) {
     const std::string type = text_at(leaf.json, {"type"});
-    if (type == "request") request = std::move(leaf);
-    if (type == "response") response = std::move(leaf);
+    if (type == "request") {
+      request = std::move(leaf);
+    } else if (type == "response") {
+      response = std::move(leaf);
+    }
   }
   if (!request) {
     return Error{Errc::not_found, "record " + id.str() + " is not an exchange", "",

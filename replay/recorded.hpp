@@ -1,7 +1,7 @@
 #pragma once
 // A recorded exchange, read back from the log and checked for sense: what a replay starts from.
 
-#include "audit/reader.hpp"
+#include "audit/records.hpp"
 #include "local_engine/engine.hpp"
 
 #include <optional>
@@ -16,6 +16,8 @@ struct RecordedChoice {
   std::vector<local_engine::TokenId> output_ids;  ///< the end-of-sequence token included
   std::vector<std::string> row_digest8;  ///< 16 hexadecimal digits each; as many as output ids
   std::string finish;
+  /// What `response.fingerprint` has of it, if there is one.
+  std::optional<std::vector<local_engine::FingerprintChunk>> fingerprint;
 };
 
 /// An exchange's two leaves. Views of what the log holds, so nothing in it is trusted to be well formed.
@@ -25,7 +27,7 @@ struct RecordedLeaves {
 };
 
 /// `not_found`: no such record, or it is not an exchange.
-[[nodiscard]] Result<RecordedLeaves> read_leaves(audit::LogReader& reader, const Uuid& id);
+[[nodiscard]] Result<RecordedLeaves> read_leaves(audit::RecordSource& reader, const Uuid& id);
 
 /// The member at a path of names, as text; "" if it is absent or no string.
 [[nodiscard]] std::string text_at(const Json& leaf, std::initializer_list<const char*> path);

@@ -242,6 +242,7 @@ std::string replay_report(const ReplayRun& run) {
                {"timeline", time_line_section(run)},
                {"margins", margins_section(run)},
                {"divergences", divergences_section(run)},
+               {"activations", activations_section(run)},
                {"texts", texts_section(run)},
                {"environments", environments(run)},
                {"records", records(run)},

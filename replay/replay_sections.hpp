@@ -22,6 +22,8 @@ inline constexpr float kNear = 0.1F, kVeryNear = 0.01F;
 [[nodiscard]] Html margins_section(const ReplayRun& run);
 /// A card for each answer that diverged; nothing if none did.
 [[nodiscard]] Html divergences_section(const ReplayRun& run);
+/// Fingerprints of activations and what --explain found; nothing if there is neither.
+[[nodiscard]] Html activations_section(const ReplayRun& run);
 /// The kept texts, with their fragile places.
 [[nodiscard]] Html texts_section(const ReplayRun& run);
 

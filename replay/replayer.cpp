@@ -2,6 +2,7 @@
 
 #include "replay/binding.hpp"
 #include "replay/foreign_verdict.hpp"
+#include "replay/kept_activations.hpp"
 #include "replay/recorded.hpp"
 
 #include <algorithm>
@@ -27,6 +28,9 @@ bool verdict_of_content_error(const Error& error, Verdict& verdict) {
       return true;
     case Errc::not_found:
       cannot(verdict, "no_tokens", error.message());
+      return true;
+    case Errc::unavailable:
+      cannot(verdict, "not_disclosed", error.message());
       return true;
     case Errc::tampered:
     case Errc::invalid_input:
@@ -94,7 +98,7 @@ std::vector<std::string> recorded_digests(const Json& response, std::size_t choi
 }
 
 /// An answer that a remote endpoint gave, by the engine that the operator vouches for.
-Result<Verdict> replay_foreign(audit::LogReader& reader, const RecordedLeaves& asked,
+Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves& asked,
                                const RecordedLeaves& computed, const ReplayWith& with,
                                Verdict verdict) {
   if (!with.engines.vouches_for(verdict.model)) {
@@ -150,7 +154,7 @@ Result<Verdict> replay_foreign(audit::LogReader& reader, const RecordedLeaves& a
 }
 
 /// What is known of the machine that recorded.
-void compare_environment(audit::LogReader& reader, const Json& request, const ReplayWith& with,
+void compare_environment(audit::RecordSource& reader, const Json& request, const ReplayWith& with,
                          Verdict& verdict) {
   const auto index = request.find("environment");
   if (index == request.end() || !index->is_number_unsigned()) return;
@@ -171,12 +175,15 @@ Verdict compare_choices(local_engine::Engine& engine, const std::vector<Recorded
     one.choice = i;
     one.tokens = worst.tokens;
     one.margins = worst.margins;
+    one.fingerprint = worst.fingerprint;
     compare_choice(engine, choices[i], digests[i], with.method, one);
     const std::size_t tokens_so_far = one.tokens;
     const MarginCounts margins_so_far = one.margins;
+    const auto fingerprint_so_far = one.fingerprint;
     if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
     worst.tokens = tokens_so_far;
     worst.margins = margins_so_far;
+    worst.fingerprint = fingerprint_so_far;
   }
   worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
   return worst;
@@ -184,7 +191,7 @@ Verdict compare_choices(local_engine::Engine& engine, const std::vector<Recorded
 
 }  // namespace
 
-Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const ReplayWith& with) {
+Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const ReplayWith& with) {
   // 1. The record's own leaves.
   auto leaves = read_leaves(reader, id);
   if (!leaves) return leaves.error();
@@ -232,15 +239,19 @@ Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const Re
     if (verdict_of_content_error(content.error(), verdict)) return verdict;
     return content.error();
   }
-  const auto tokens = parse_tokens(content->bytes);
+  auto tokens = parse_tokens(content->bytes);
   if (!tokens) return cannot(verdict, "malformed_record", tokens.error().message());
-  const std::vector<RecordedChoice>& choices = tokens->choices;
+  std::vector<RecordedChoice>& choices = tokens->choices;
 
   // 5. The same weights, and the same profile.
   const auto engine = with.engines.with_weights(weights, verdict.model);
   if (!engine) {
     if (with.engines.failed()) return engine.error();
     const bool changed = with.engines.name_has_other_weights(verdict.model, weights);
+    if (changed) {
+      const auto measured = measure_other_weights(reader, *source.response, with, choices, verdict);
+      if (!measured) return measured.error();
+    }
     return cannot(verdict, changed ? "weights_differ" : reason_without_engine(engine.error()),
                   engine.error().message());
   }
@@ -251,9 +262,17 @@ Result<Verdict> replay_record(audit::LogReader& reader, const Uuid& id, const Re
                   "recorded under " + profile + ", replayed under " + (*engine)->profile());
   }
 
+  const auto fingerprint =
+      read_fingerprint(reader, *source.response, (*engine)->hidden_size(), choices);
+  if (!fingerprint) {
+    if (verdict_of_content_error(fingerprint.error(), verdict)) return verdict;
+    return fingerprint.error();
+  }
+
   // 6. Every choice against the engine; the worst stands for the record.
   Verdict worst =
       compare_choices(**engine, choices, recorded_digests(response, choices.size()), with, verdict);
+  explain(reader, *source.response, with, **engine, choices, worst);
   if (worst.kind != VerdictKind::bitwise && worst.kind != VerdictKind::token_exact) return worst;
 
   // 7. The tokens must belong to the bytes: the request as sent gives this prompt, and the answer as sent is the

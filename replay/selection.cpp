@@ -9,7 +9,7 @@ namespace verbatim::replay {
 namespace {
 
 /// Named records must be there; a selection by time or model takes those up to the checkpoint.
-Result<std::vector<Uuid>> matching(audit::LogReader& reader, const Selection& selection,
+Result<std::vector<Uuid>> matching(audit::RecordSource& reader, const Selection& selection,
                                    std::uint64_t tree_size) {
   std::vector<Uuid> ids;
   for (const std::string& text : selection.ids) {
@@ -43,13 +43,13 @@ Digest rank(const std::string& checkpoint_text, const Uuid& id) {
 
 }  // namespace
 
-Result<Selected> select(audit::LogReader& reader, const Selection& selection) {
+Result<Selected> select(audit::RecordSource& reader, const Selection& selection) {
   auto note = selection.checkpoint.empty() ? reader.checkpoint()
                                            : Result<std::string>(selection.checkpoint);
   if (!note) return note.error();
-  const auto key = audit::parse_vkey(reader.vkey());
-  if (!key) return key.error();
-  const auto checkpoint = audit::open_checkpoint(*note, *key);
+  const auto keys = reader.keys();
+  if (!keys) return keys.error();
+  const auto checkpoint = audit::open_checkpoint(*note, *keys);
   if (!checkpoint) {
     return Error{Errc::invalid_input, "this log's key did not sign the checkpoint", "--checkpoint",
                  "give what `verbatim checkpoint` printed for this log"};

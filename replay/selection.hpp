@@ -1,7 +1,7 @@
 #pragma once
 // Which records a replay is about.
 
-#include "audit/reader.hpp"
+#include "audit/records.hpp"
 
 #include <string>
 #include <vector>
@@ -34,7 +34,7 @@ struct Selected {
 /// A sample is drawn by the smallest SHA-256("verbatim/sample/v1" || 0x00 || checkpoint || record id), where `checkpoint` is
 /// the text that is signed (origin, size, root), so that a cosignature more draws no other sample: uniform, the same
 /// for everyone who has the checkpoint, and not at the choice of who runs it.
-[[nodiscard]] Result<Selected> select(audit::LogReader& reader, const Selection& selection);
+[[nodiscard]] Result<Selected> select(audit::RecordSource& reader, const Selection& selection);
 
 /// One sentence for people: "a sample of 7 of the 40 exchanges that ...".
 [[nodiscard]] std::string design_text(const Selection& selection, const Selected& selected);

@@ -29,7 +29,7 @@ Outcome outcome_of(VerdictKind kind) {
 
 }  // namespace
 
-Result<std::string> statement(audit::LogReader& reader, const Verdict& verdict) {
+Result<std::string> statement(audit::RecordSource& reader, const Verdict& verdict) {
   const std::uint64_t index = verdict.response_index.value_or(verdict.request_index);
   const auto leaf = reader.leaf(index);
   if (!leaf) return leaf.error();
@@ -53,7 +53,7 @@ Result<std::string> statement(audit::LogReader& reader, const Verdict& verdict) 
        {"predicate", std::move(predicate)}});
 }
 
-Result<std::string> signed_statement(audit::LogReader& reader, const Verdict& verdict,
+Result<std::string> signed_statement(audit::RecordSource& reader, const Verdict& verdict,
                                      const audit::NoteSigningKey& key) {
   const auto text = statement(reader, verdict);
   if (!text) return text.error();

@@ -3,7 +3,7 @@
 // bundle v0.3. Format: schema/replay-statement.md.
 
 #include "audit/note.hpp"
-#include "audit/reader.hpp"
+#include "audit/records.hpp"
 #include "replay/verdict.hpp"
 
 #include <string>
@@ -13,10 +13,11 @@ namespace verbatim::replay {
 /// The statement, canonical JSON. The subject is the response leaf (its RFC 6962 leaf hash), so that anyone who
 /// holds the leaf can match it. PASSED: BITWISE or TOKEN_EXACT; WARNED: WITHIN_MARGIN, NOT_REPLAYABLE, ERASED;
 /// FAILED: DIVERGED.
-[[nodiscard]] Result<std::string> statement(audit::LogReader& reader, const Verdict& verdict);
+[[nodiscard]] Result<std::string> statement(audit::RecordSource& reader, const Verdict& verdict);
 
 /// The statement signed by `key` (audit::load_log_key), as a Sigstore bundle.
-[[nodiscard]] Result<std::string> signed_statement(audit::LogReader& reader, const Verdict& verdict,
+[[nodiscard]] Result<std::string> signed_statement(audit::RecordSource& reader,
+                                                   const Verdict& verdict,
                                                    const audit::NoteSigningKey& key);
 
 }  // namespace verbatim::replay

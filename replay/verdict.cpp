@@ -30,6 +30,26 @@ std::string decimal(float value) {
   return {text.data(), end};
 }
 
+Json fingerprint_json(const local_engine::FingerprintAgreement& found) {
+  return {{"chunks", found.chunks},
+          {"exact", found.exact},
+          {"accepted", found.accepted},
+          {"values", found.values},
+          {"exponent_mismatches", found.exponent_mismatches},
+          {"mantissa_mean", decimal(found.mantissa_mean)},
+          {"mantissa_median", decimal(found.mantissa_median)}};
+}
+
+std::string fingerprint_text(const local_engine::FingerprintAgreement& found) {
+  if (found.exact == found.chunks) return "activations: the recorded fingerprint, exactly";
+  return "activations: " + std::to_string(found.accepted) + " of " + std::to_string(found.chunks) +
+         " chunks within TOPLOC's limits, " + std::to_string(found.exact) +
+         " exact; in the worst " + std::to_string(found.exponent_mismatches) + " of " +
+         std::to_string(found.values) + " exponents differ, mantissas by " +
+         decimal(found.mantissa_mean) + " in the mean and " + decimal(found.mantissa_median) +
+         " in the median";
+}
+
 std::optional<float> parsed_decimal(const std::string& text) {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -85,6 +105,19 @@ Json engine_fields(const ReplayEngine& engine) {
           {"weights_sha256", engine.weights_sha256}};
 }
 
+local_engine::FingerprintAgreement fingerprint_of(const Json& fields) {
+  const auto count = [&](const char* name) {
+    return integer_member<std::size_t>(fields, name).value_or(0);
+  };
+  return {count("chunks"),
+          count("exact"),
+          count("accepted"),
+          count("values"),
+          count("exponent_mismatches"),
+          decimal_member(fields, "mantissa_mean").value_or(0),
+          decimal_member(fields, "mantissa_median").value_or(0)};
+}
+
 template <class T, class Convert>
 OrderedJson or_null(const std::optional<T>& value, Convert convert) {
   return value ? OrderedJson(convert(*value)) : OrderedJson();
@@ -123,6 +156,8 @@ OrderedJson verdict_json(const Verdict& verdict) {
     json["environment"] = *verdict.environment;
     json["environment_differs"] = verdict.environment_differs;
   }
+  if (verdict.fingerprint) json["fingerprint"] = fingerprint_json(*verdict.fingerprint);
+  if (!verdict.explanations.empty()) json["explanations"] = verdict.explanations;
   if (verdict.resumed) json["resumed"] = true;
   json["tokens_per_s"] =
       verdict.seconds > 0 ? static_cast<double>(verdict.tokens) / verdict.seconds : 0.0;
@@ -160,6 +195,8 @@ Json verdict_fields(const Verdict& verdict) {
     fields["environment"] = *verdict.environment;
     fields["environment_differs"] = verdict.environment_differs;
   }
+  if (verdict.fingerprint) fields["fingerprint"] = fingerprint_json(*verdict.fingerprint);
+  if (!verdict.explanations.empty()) fields["explanations"] = verdict.explanations;
   return fields;
 }
 
@@ -207,6 +244,11 @@ Result<Verdict> verdict_of_leaf(const Json& leaf) {
   verdict.environment = integer_member<std::uint64_t>(leaf, "environment");
   for (const Json& fact : leaf.value("environment_differs", Json::array())) {
     if (fact.is_string()) verdict.environment_differs.push_back(fact.get<std::string>());
+  }
+  if (const auto found = leaf.find("fingerprint"); found != leaf.end() && found->is_object())
+    verdict.fingerprint = fingerprint_of(*found);
+  for (const Json& each : leaf.value("explanations", Json::array())) {
+    if (each.is_object()) verdict.explanations.push_back(each);
   }
   verdict.resumed = true;
   return verdict;

@@ -1,7 +1,9 @@
 #pragma once
 // What a replay may say of a record. Strongest first; docs/replay.md says what each allows to be claimed.
 
+#include "local_engine/activation_fingerprint.hpp"
 #include "local_engine/token.hpp"
+#include "replay/explanation.hpp"
 #include "replay/margins.hpp"
 #include "schema/canonical_json.hpp"
 #include "schema/error.hpp"
@@ -58,9 +60,9 @@ struct Verdict {
   VerdictKind kind = VerdictKind::not_replayable;
 
   /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `not_captured`, `remote`,
-  /// `no_output`, `no_tokens`, `weights_missing`, `weights_differ`, `weights_unreadable`, `unsupported`, `profile_differs`,
-  /// `malformed_record`, `range`, and for a foreign engine's answers `parameters`, `unseeded`, `tokenization`
-  /// (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length` (DIVERGED); `rounding` (WITHIN_MARGIN).
+  /// `no_output`, `no_tokens`, `not_disclosed`, `weights_missing`, `weights_differ`, `weights_unreadable`, `unsupported`,
+  /// `profile_differs`, `malformed_record`, `range`, and for a foreign engine's answers `parameters`, `unseeded`,
+  /// `tokenization` (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length`, `fingerprint` (DIVERGED); `rounding` (WITHIN_MARGIN).
   std::string reason, detail;
 
   std::size_t choice = 0;                ///< of which the position speaks
@@ -80,6 +82,11 @@ struct Verdict {
   /// Tokens that are not the engine's choice, of a foreign engine's answer.
   std::size_t differing = 0;
   std::optional<Tolerance> tolerance;
+
+  /// How the recorded activation fingerprint and the engine's activations agree, if the record keeps one.
+  std::optional<local_engine::FingerprintAgreement> fingerprint;
+  /// What --explain found, each as explanation_json() gives it.
+  std::vector<Json> explanations;
 
   std::optional<std::uint64_t> environment;      ///< index of the recorder's environment leaf
   std::vector<std::string> environment_differs;  ///< facts that are not the same here
@@ -102,6 +109,10 @@ struct Verdict {
 
 /// Reads such a leaf back. `invalid_input` if it is none.
 [[nodiscard]] Result<Verdict> verdict_of_leaf(const Json& leaf);
+
+/// How activations agree: as a verdict's leaf and the command line have it, no floats; and in a sentence.
+[[nodiscard]] Json fingerprint_json(const local_engine::FingerprintAgreement& found);
+[[nodiscard]] std::string fingerprint_text(const local_engine::FingerprintAgreement& found);
 
 /// The shortest decimal that reads back as the same float; "inf" for infinity.
 [[nodiscard]] std::string decimal(float value);

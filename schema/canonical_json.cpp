@@ -1,6 +1,7 @@
 #include "schema/canonical_json.hpp"
 
 #include "schema/bytes.hpp"
+#include "schema/json_problem.hpp"
 
 #include <algorithm>
 #include <array>
@@ -76,10 +77,8 @@ bool utf16_less(std::string_view a, std::string_view b) {
   return rank_x != rank_y ? rank_x < rank_y : x < y;
 }
 
-Error not_json(const std::string& what) { return {Errc::invalid_input, what, "JSON", ""}; }
-
-/// nlohmann's reader takes a NUL byte for the end of the input, and would not see what follows it.
-Error holds_nul() { return not_json("a NUL byte, which JSON does not allow"); }
+using json_problem::holds_nul;
+using json_problem::not_json;
 
 /// One JSON value whose numbers are still the tokens that were read.
 struct Node {
@@ -106,7 +105,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
   bool number_float(number_float_t value, const string_t& token) override {
     if (numbers_ == Numbers::literal) return put({Node::Kind::literal, token, {}, {}});
-    if (!std::isfinite(value)) return fail("a number is beyond the doubles");
+    if (!std::isfinite(value)) return fail(json_problem::beyond_doubles());
     return put({Node::Kind::literal, ecmascript_number(value), {}, {}});
   }
   bool string(string_t& value) override {
@@ -117,8 +116,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_object() override {
     std::set<std::string_view> names;
     for (const Node& member : open_.back().items) {
-      if (!names.insert(member.name).second)
-        return fail("the key '" + member.name.substr(0, 64) + "' occurs twice");
+      if (!names.insert(member.name).second) return fail(json_problem::twice(member.name));
     }
     return close();
   }
@@ -130,10 +128,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& exception) override {
-    // Numbers that overflow a double are reported here, with out_of_range (406), before number_float().
-    const bool overflow = exception.id == 406;
-    return fail(overflow ? "a number is beyond the doubles"
-                         : "not valid JSON at byte " + std::to_string(position));
+    return fail(json_problem::of(position, exception));
   }
 
   [[nodiscard]] const std::string& problem() const { return problem_; }
@@ -305,7 +300,7 @@ class Guard {
         break;
       case Json::parse_event_t::key:
         if (!keys_.back().insert(parsed.get<std::string>()).second) {
-          problem_ = "the key '" + parsed.get<std::string>().substr(0, 64) + "' occurs twice";
+          problem_ = json_problem::twice(parsed.get<std::string>());
         }
         break;
       default:
@@ -388,9 +383,9 @@ Result<Json> parse_json(std::string_view text) {
     // By name: Json converts from anything, so a plain return is ambiguous.
     return Result<Json>(boost::system::in_place_value, std::move(value));
   } catch (const Json::parse_error& error) {
-    return not_json("not valid JSON at byte " + std::to_string(error.byte));
+    return not_json(json_problem::bad_byte(error.byte));
   } catch (const Json::out_of_range&) {
-    return not_json("a number is beyond the doubles");
+    return not_json(json_problem::beyond_doubles());
   }
 }
 

@@ -1,5 +1,7 @@
 #include "schema/ordered_json.hpp"
 
+#include "schema/json_problem.hpp"
+
 #include <set>
 #include <string>
 #include <utility>
@@ -22,7 +24,7 @@ class OrderedBuilder : public nlohmann::json_sax<OrderedJson> {
   bool start_object(std::size_t) override { return open(OrderedJson::object()); }
   bool key(string_t& value) override {
     if (!open_.back().keys.insert(value).second) {
-      return fail("the key '" + value.substr(0, 64) + "' occurs twice");
+      return fail(json_problem::twice(value));
     }
     open_.back().key = std::move(value);
     return true;
@@ -32,9 +34,7 @@ class OrderedBuilder : public nlohmann::json_sax<OrderedJson> {
   bool end_array() override { return close(); }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& exception) override {
-    const bool overflow = exception.id == 406;  // its out_of_range
-    return fail(overflow ? "a number is beyond the doubles"
-                         : "not valid JSON at byte " + std::to_string(position));
+    return fail(json_problem::of(position, exception));
   }
 
   [[nodiscard]] const std::string& problem() const { return problem_; }
@@ -80,18 +80,13 @@ class OrderedBuilder : public nlohmann::json_sax<OrderedJson> {
   std::string problem_;
 };
 
-Error not_json(std::string what) { return {Errc::invalid_input, std::move(what), "JSON", ""}; }
-
 }  // namespace
 
 Result<OrderedJson> parse_ordered_json(std::string_view text) {
-  if (text.find('\0') != std::string_view::npos) {
-    return not_json(
-        "a NUL byte, which JSON does not allow");  // the parser would take it for the end
-  }
+  if (text.find('\0') != std::string_view::npos) return json_problem::holds_nul();
   OrderedBuilder builder;
   if (!OrderedJson::sax_parse(text.begin(), text.end(), &builder)) {
-    return not_json(builder.problem());
+    return json_problem::not_json(builder.problem());
   }
   return Result<OrderedJson>(boost::system::in_place_value, builder.take());
 }

@@ -826,7 +826,11 @@ def main(arguments):
     key, kept, receipt = given["--key"], None, None
     try:
         if key is not None:
-            key = text_of(key).strip() if os.path.isfile(key) else key.strip()
+            if os.path.isfile(key):
+                key = text_of(key).strip()
+            elif "+" not in key:
+                raise Invalid("%s is neither a public key (NAME+HASH+BASE64) nor a file that holds one" % key)
+            key = key.strip()
             parse_vkey(key)
         kept = given["--checkpoint"] and text_of(given["--checkpoint"])
         receipt = given["--receipt"] and text_of(given["--receipt"])

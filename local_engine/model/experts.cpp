@@ -43,13 +43,33 @@ Routing route(std::span<const float> logits, const MoeConfig& moe) {
   return routing;
 }
 
+/// What the experts computed on their way, for digests: (R, rank, width) each.
+struct Gates {
+  Gates(std::size_t slots, std::size_t values)
+      : width(values), gate(slots * values), up(gate.size()), gated(gate.size()) {}
+  /// Of one expert's rows: `gate_up` is (slots, 2 * width), `product` (slots, width).
+  void keep(const std::vector<std::size_t>& slots, const float* gate_up, const float* product) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const std::size_t to = slots[i] * width;
+      std::copy_n(gate_up + 2 * i * width, width, gate.begin() + static_cast<std::ptrdiff_t>(to));
+      std::copy_n(gate_up + (2 * i + 1) * width, width,
+                  up.begin() + static_cast<std::ptrdiff_t>(to));
+      std::copy_n(product + i * width, width, gated.begin() + static_cast<std::ptrdiff_t>(to));
+    }
+  }
+  std::size_t width;
+  std::vector<float> gate, up, gated;
+};
+
 }  // namespace
 
-void Model::mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, float* out) {
+void Model::mix_experts(std::size_t index, std::span<ForwardRow> pass, float* out) {
+  const LayerWeights& layer = weights_.layers[index];
   const std::size_t rows = pass.size();
   const std::size_t width = config_.hidden_size, count = config_.moe.experts;
   std::vector<float> logits(rows * count);
   multiply(layer.router, normed_.data(), rows, logits.data());
+  watch({index, Operator::router}, pass, logits.data(), count, count);
   std::vector<Routing> routings;
   for (std::size_t r = 0; r < rows; ++r) {
     const std::span<const float> row(logits.data() + r * count, count);
@@ -63,6 +83,7 @@ void Model::mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, f
   // the others.
   std::vector<float> branches(rows * config_.moe.experts_per_token * width);  // (R, rank, hidden)
   std::vector<float> gathered, results;
+  Gates gates(watched_ ? rows * config_.moe.experts_per_token : 0, config_.moe.intermediate_size);
   for (std::size_t expert = 0; expert < count; ++expert) {
     std::vector<std::size_t> slots;  // row * experts_per_token + rank
     gathered.clear();
@@ -80,7 +101,14 @@ void Model::mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, f
     for (std::size_t i = 0; i < slots.size(); ++i)
       std::memcpy(branches.data() + slots[i] * width, results.data() + i * width,
                   width * sizeof(float));
+    if (watched_) gates.keep(slots, gate_up_.data(), gated_.data());
   }
+  const std::size_t ranks = config_.moe.experts_per_token;
+  watch({index, Operator::gate}, pass, gates.gate.data(), ranks * gates.width, ranks * gates.width);
+  watch({index, Operator::up}, pass, gates.up.data(), ranks * gates.width, ranks * gates.width);
+  watch({index, Operator::gated}, pass, gates.gated.data(), ranks * gates.width,
+        ranks * gates.width);
+  watch({index, Operator::down}, pass, branches.data(), ranks * width, ranks * width);
 
   // acc = fma(p_r, y_r, acc), in rank order from +0.
   std::fill_n(out, rows * width, 0.0f);
@@ -90,6 +118,7 @@ void Model::mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, f
                             branches.data() + (r * config_.moe.experts_per_token + rank) * width,
                             width);
   }
+  watch({index, Operator::mixture}, pass, out, width, width);
 }
 
 }  // namespace verbatim::local_engine

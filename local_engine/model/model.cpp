@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace verbatim::local_engine {
@@ -192,13 +193,19 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
   const std::size_t width = q_width + 2 * kv_width;
   qkv_.resize(rows.size() * width);
   multiply(layer.qkv, normed_.data(), rows.size(), qkv_.data());
+  watch_projections(index, rows, Operator::q, Operator::k);
+  watch({index, Operator::v}, rows, qkv_.data() + q_width + kv_width, kv_width, width);
 
-  if (config_.qk_norm != QkNorm::none) normalize_heads(layer, rows.size());
+  if (config_.qk_norm != QkNorm::none) {
+    normalize_heads(layer, rows.size());
+    watch_projections(index, rows, Operator::q_norm, Operator::k_norm);
+  }
   for (const auto& [heads, offset] :
        {std::pair{config_.heads, std::size_t{0}}, std::pair{config_.kv_heads, q_width}})
     kernels::rope_rotate(backend_, rope_of(index),
                          {rows.size(), heads, head_dim, kernels::RopePairing::half_split,
                           positions_.data(), qkv_.data() + offset, width});
+  watch_projections(index, rows, Operator::q_rotated, Operator::k_rotated);
 
   // Every key and value of the pass is stored before any query reads: rows of one sequence see
   // those before them.
@@ -218,6 +225,7 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
   }
   kernels::attention(backend_, shape, queries, pool_for(2 * keys * q_width));
   for (std::size_t r = 0; r < rows.size(); ++r) rows[r].range |= queries[r].range;
+  watch({index, Operator::attention}, rows, attended_.data(), q_width, q_width);
 
   branch_.resize(rows.size() * config_.hidden_size);
   multiply(layer.output, attended_.data(), rows.size(), branch_.data());
@@ -243,8 +251,10 @@ void Model::forward(std::span<ForwardRow> rows) {
   // context_max, which was checked.
   positions_.clear();
   std::size_t reach = 0;
+  watched_ = false;
   for (const auto& row : rows) {
     positions_.push_back(row.position);
+    watched_ = watched_ || row.digests != nullptr;
     reach = std::max(reach, row.position + 1);
   }
   VERBATIM_CHECK(grow_rope(reach).has_value());
@@ -252,24 +262,36 @@ void Model::forward(std::span<ForwardRow> rows) {
   // 2. The layers: x += attention(norm(x)); x += feed_forward(norm(x)); some models normalize each
   // branch once more before it is added.
   embed(rows);
+  watch({0, Operator::embedding}, rows, x_);
   const std::size_t values = rows.size() * config_.hidden_size;
   normed_.resize(values);
   for (std::size_t i = 0; i < config_.layers; ++i) {
     const LayerWeights& layer = weights_.layers[i];
     normalize(x_.data(), rows.size(), layer.attention_norm, normed_.data());
+    watch({i, Operator::attention_norm}, rows, normed_);
     attend(i, rows);
-    if (config_.post_norms)
+    watch({i, Operator::attention_output}, rows, branch_);
+    if (config_.post_norms) {
       normalize(branch_.data(), rows.size(), layer.post_attention_norm, branch_.data());
+      watch({i, Operator::attention_post_norm}, rows, branch_);
+    }
     kernels::add_in_place(backend_, x_.data(), branch_.data(), values);
+    watch({i, Operator::attention_residual}, rows, x_);
     normalize(x_.data(), rows.size(), layer.feed_forward_norm, normed_.data());
+    watch({i, Operator::feed_forward_norm}, rows, normed_);
     if (config_.moe_layers[i]) {
-      mix_experts(layer, rows, branch_.data());
+      mix_experts(i, rows, branch_.data());
     } else {
       feed_forward(layer.dense, normed_.data(), rows.size(), branch_.data());
+      watch_gates(i, rows);
+      watch({i, Operator::down}, rows, branch_);
     }
-    if (config_.post_norms)
+    if (config_.post_norms) {
       normalize(branch_.data(), rows.size(), layer.post_feed_forward_norm, branch_.data());
+      watch({i, Operator::feed_forward_post_norm}, rows, branch_);
+    }
     kernels::add_in_place(backend_, x_.data(), branch_.data(), values);
+    watch({i, Operator::feed_forward_residual}, rows, x_);
   }
 
   // 3. The last norm, for rows that go on to the logits.
@@ -281,7 +303,13 @@ void Model::forward(std::span<ForwardRow> rows) {
     ++wanted;
   }
   last_.resize(wanted * width);
-  if (wanted > 0) normalize(x_.data(), wanted, weights_.final_norm, last_.data());
+  if (wanted == 0) return;
+  normalize(x_.data(), wanted, weights_.final_norm, last_.data());
+  if (!watched_) return;
+  std::vector<ForwardRow> chosen;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(chosen),
+               [](const ForwardRow& row) { return row.wants_logits; });
+  watch({LayerStage::kAfterLayers, Operator::final_norm}, chosen, last_);
 }
 
 void Model::logits(std::size_t first, std::size_t count, float* out) {

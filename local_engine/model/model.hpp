@@ -5,6 +5,7 @@
 #include "kernels/rope/rope.hpp"
 #include "kernels/thread_pool.hpp"
 #include "local_engine/kv_cache.hpp"
+#include "local_engine/layer_digests.hpp"
 #include "local_engine/model/config.hpp"
 #include "local_engine/model/weights.hpp"
 #include "schema/error.hpp"
@@ -24,6 +25,7 @@ struct ForwardRow {
   SequenceKv* kv = nullptr;  ///< holds position / 256 + 1 blocks
   bool wants_logits = false;
   bool range = false;  ///< out: the arithmetic left the profile; this row's result is none
+  LayerDigests* digests = nullptr;  ///< takes what its detail wants of this row; null: none
 };
 
 /// Numerics: profile f32-k256/1. The logits of a row depend on the weights and on the tokens of its
@@ -52,6 +54,11 @@ class Model {
   /// Logits of rows `first` to `first + count` of those that wanted them, in order: out is (count,
   /// vocab).
   void logits(std::size_t first, std::size_t count, float* out);
+  /// What the logits of row `index` of those are made of: hidden_size values after the last norm. Valid
+  /// until the next forward().
+  [[nodiscard]] std::span<const float> last_hidden(std::size_t index) const {
+    return {last_.data() + index * config_.hidden_size, config_.hidden_size};
+  }
 
  private:
   Model(ModelConfig config, kernels::Backend backend, int threads);
@@ -62,9 +69,25 @@ class Model {
   void attend(std::size_t layer, std::span<ForwardRow> rows);
   void normalize_heads(const LayerWeights& layer, std::size_t rows);
   void feed_forward(const FeedForward& weights, const float* x, std::size_t rows, float* out);
-  void mix_experts(const LayerWeights& layer, std::span<ForwardRow> pass, float* out);
+  void mix_experts(std::size_t layer, std::span<ForwardRow> pass, float* out);
   void normalize(const float* x, std::size_t rows, const std::vector<float>& weights, float* out);
   void multiply(const Linear& weights, const float* x, std::size_t rows, float* out);
+  /// Digests what `stage` computed, for the rows that want it: row r is `width` values at x + r * stride.
+  /// Reads alone. One comparison when no row of the pass is watched.
+  void watch(const LayerStage& stage, std::span<const ForwardRow> rows, const float* x,
+             std::size_t width, std::size_t stride) {
+    if (watched_) digest_rows(stage, rows, x, width, stride);
+  }
+  void digest_rows(const LayerStage& stage, std::span<const ForwardRow> rows, const float* x,
+                   std::size_t width, std::size_t stride);
+  /// Rows of hidden_size values.
+  void watch(const LayerStage& stage, std::span<const ForwardRow> rows,
+             const std::vector<float>& x) {
+    watch(stage, rows, x.data(), config_.hidden_size, config_.hidden_size);
+  }
+  void watch_projections(std::size_t layer, std::span<const ForwardRow> rows, Operator q,
+                         Operator k);
+  void watch_gates(std::size_t layer, std::span<const ForwardRow> rows);
   /// Null when the work is too small to be worth waking threads. The bits are the same either way.
   [[nodiscard]] kernels::ThreadPool* pool_for(std::size_t operations);
 
@@ -73,6 +96,7 @@ class Model {
   std::unique_ptr<kernels::ThreadPool> pool_;
   ModelWeights weights_;
   bool watches_files_ = false;
+  bool watched_ = false;  // a row of this pass has digests
   /// Angles of one kind of layer.
   struct Rotation {
     std::vector<float> inverse_frequencies;

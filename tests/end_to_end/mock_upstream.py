@@ -54,6 +54,36 @@ class Reply:
         return b"".join(s for s in self.steps if isinstance(s, bytes))
 
 
+class RawServer:
+    """A listener for what MockUpstream cannot say: serve(connection) has a connection and a thread to itself. `heads` is what
+    read_head() read. Serves until its listener is closed."""
+
+    def __init__(self, userinfo=""):
+        self.heads = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://{userinfo}127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def read_head(self, file):
+        """A request's head with its blank line; None if the connection ended first."""
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            line = file.readline()
+            if not line:
+                return None
+            head += line
+        self.heads.append(head)
+        return head
+
+
 class MockUpstream:
     """Serves until close(). `requests` grows as requests arrive; `disconnects` counts clients that left early."""
 

@@ -10,7 +10,7 @@ import tomllib
 
 import support
 from faults import CHAT, CHAT_PATH, DONE, MESSAGES_PATH, chat_chunk
-from mock_upstream import MockUpstream, Reply, make_certificate
+from mock_upstream import MockUpstream, RawServer, Reply, make_certificate
 
 WHOLE = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [
     {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]})
@@ -247,22 +247,12 @@ class Tls(ConfiguredTest):
         self.assertEqual(self.server.post(CHAT_PATH, CHAT).status, 502)
 
 
-class ConnectProxy:
+class ConnectProxy(RawServer):
     """Connects whoever asks for it to one port of this machine, whatever name is asked for."""
 
     def __init__(self, port, answer=b"HTTP/1.1 200 Connection established\r\n\r\n"):
-        self.port, self.answer, self.heads = port, answer, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://user:pass@127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+        self.port, self.answer = port, answer
+        super().__init__(userinfo="user:pass@")
 
     def serve(self, client):
         head = b""

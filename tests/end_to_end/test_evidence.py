@@ -107,6 +107,22 @@ class Evidence(support.ProgramTest):
         types = [r["type"] for r in self.records("--all-types")]
         self.assertIn("access", types)
 
+    def test_a_record_is_shown_as_people_read_it(self):
+        answer = self.answers[0]
+        shown = self.run_well("log", "show", answer.record, "--contents", "--data", self.data).out
+        self.assertRegex(shown, r"(?m)^leaf \d+ of \d+$")
+        self.assertRegex(shown, r"(?m)^  model\.requested +demo$")
+        self.assertRegex(shown, r"(?m)^response\.body$")
+        self.assertIn("\n" + answer.body.decode() + "\n", shown)
+
+    def test_what_was_said_does_not_steer_the_terminal(self):
+        data = self.folder / "other"
+        with Gateway(data, "--model", f"demo={support.DEMO_MODEL}") as gateway:
+            record = gateway.post("/v1/chat/completions", '{"model":"none\\u001b[2J","x":"\x1b[2J\x9b2J\x7f"}'.encode("utf-8")).record
+        shown = self.run_well("log", "show", record, "--contents", "--data", data).out
+        self.assertNotRegex(shown, "[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+        self.assertIn("?[2J", shown)
+
     def test_replay_proves_greedy_and_seeded_answers_bitwise_and_says_why_not_for_the_rest(self):
         replayed = self.run_well("replay", "--all", "--data", self.data, "--engine", f"demo={support.DEMO_MODEL}",
                                  "--json").json
@@ -155,6 +171,33 @@ class Evidence(support.ProgramTest):
         bundle = self.export(name="bundle.zip")
         self.assertTrue(zipfile.is_zipfile(bundle))
         self.assertEqual(self.run_well("verify", bundle, "--json").json["verdict"], "VALID")
+
+    def test_a_bundle_is_for_its_owner_until_he_gives_it_away(self):
+        bundle, archive = self.export(), self.export(name="bundle.zip")
+        self.assertEqual(bundle.stat().st_mode & 0o077, 0)
+        self.assertEqual(archive.stat().st_mode & 0o077, 0)
+
+    def test_an_export_counts_exchanges_as_the_list_does(self):
+        counted = self.run_well("export", "--data", self.data, "--out", self.folder / "x", "--json").json
+        self.assertEqual(counted["records"], len(self.answers))
+        self.assertEqual(json.loads((self.folder / "x" / "manifest.json").read_text())["records"], len(self.answers))
+
+    def test_another_key_is_named_before_anything_else(self):
+        other = Gateway(self.folder / "other", "--model", f"demo={support.DEMO_MODEL}")
+        other.stop()
+        key = self.run_well("keys", "list", "--data", self.folder / "other", "--json").json["keys"][0]["vkey"]
+        receipt = self.folder / "receipt"
+        receipt.write_text(self.run_well("receipt", self.answers[0].record, "--data", self.data).out)
+        for args in (("--data", self.data), (self.export(),), ("--receipt", receipt)):
+            told = self.run_well("verify", *args, "--key", key, code=1).out.splitlines()
+            self.assertEqual(told[0], "TAMPERED", args)
+            self.assertIn("problem   key: ", told[1], args)
+            self.assertIn("the key given" if "--receipt" in args else "than the one given", told[1], args)
+            self.assertNotIn("0" * 64, "\n".join(told))
+        named = subprocess.run([sys.executable, "-I", str(self.folder / "bundle" / "verify.py"), "--key", "/no/such/file"],
+                               capture_output=True, text=True, timeout=60)
+        self.assertEqual(named.returncode, 2)
+        self.assertIn("neither a public key", named.stderr)
 
     def test_a_bundle_without_contents_holds_none(self):
         bundle = self.export("--contents", "none")

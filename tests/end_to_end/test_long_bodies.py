@@ -7,12 +7,11 @@ import http.client
 import json
 import os
 import re
-import socket
-import threading
 import time
 from pathlib import Path
 
 import support
+from mock_upstream import RawServer
 
 MEGABYTES = int(os.environ.get("VERBATIM_LONG_MB", "48"))
 PIECE = bytes(range(256)) * 256  # 64 KiB
@@ -23,33 +22,15 @@ def pieces(megabytes):
     return (PIECE for _ in range(megabytes * 16))
 
 
-class LongUpstream:
+class LongUpstream(RawServer):
     """Reads any request to its end without keeping it, and answers with how long it was and its digest; or sends a long
     body. One connection, one request."""
 
-    def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        self.heads = []
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
-
     def serve(self, connection):
         with connection, connection.makefile("rb") as file:
-            head = b""
-            while not head.endswith(b"\r\n\r\n"):
-                line = file.readline()
-                if not line:
-                    return
-                head += line
-            self.heads.append(head)
+            head = self.read_head(file)
+            if head is None:
+                return
             try:
                 if b"GET" in head.split(b"\r\n")[0]:
                     self.send(connection, head)

@@ -161,10 +161,11 @@ class PassThrough(support.ProgramTest):
             gateway = self.gateway("--upstream", f"openai=http://127.0.0.1:{nobody.getsockname()[1]}")
             answer = gateway.post("/v1/chat/completions", CHAT)
         self.assertEqual(answer.status, 502, answer.body)
-        self.assertTrue(answer.json["error"]["message"])
+        self.assertIn("upstream openai cannot be reached", answer.json["error"]["message"])
         self.assertRegex(answer.record, UUID_V7)
         leaf = self.response_leaf(answer.record)
         self.assertEqual((leaf["status"], leaf["http_status"]), ("upstream_error", 502))
+        self.assertIn(f"upstream openai failed: upstream_error, connect (record {answer.record})", gateway.log_tail())
 
     def test_what_is_no_http_from_the_upstream_is_a_502(self):
         listener = socket.create_server(("127.0.0.1", 0))

@@ -3,6 +3,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from html.parser import HTMLParser
 
 import support
@@ -57,6 +58,8 @@ class ProbeTest(support.ProgramTest):
         self.assertEqual(found["cache_hits"], 0, "a cached answer proves nothing")
         self.assertEqual([(p["concurrency"], p["neighbours"], p["distinct"]) for p in found["phases"]],
                          [(1, 0, 1), (4, 0, 1), (1, 3, 1), (4, 3, 1)])
+        self.assertEqual([p["p_value"] for p in found["phases"]], [None, 1, 1, 1])
+        self.assertFalse(found["load"]["differs"])
         self.assertTrue(all(p["neighbours_failed"] == 0 for p in found["phases"]), found["phases"])
         cluster = found["clusters"][0]
         self.assertEqual(cluster["sha256"], hashlib.sha256(cluster["text"].encode()).hexdigest())
@@ -75,6 +78,29 @@ class ProbeTest(support.ProgramTest):
         self.assertEqual([f["char"] for f in found["forks"]], [7, 11])
         self.assertEqual([(b["text"], b["count"]) for b in found["forks"][0]["branches"]], [("us K", 6), ("n alle", 2)])
         self.assertEqual(found["identical"]["count"], 4)
+
+    def test_answers_that_depend_on_the_load_are_found_and_others_are_not(self):
+        lock, inside = threading.Lock(), [0]
+
+        def depends(_):
+            with lock:
+                inside[0] += 1
+            time.sleep(0.02)  # long enough for others to come in
+            with lock:
+                others = inside[0] - 1
+                inside[0] -= 1
+            return completion("alone" if others == 0 else "in company")
+
+        with MockUpstream(depends) as mock:
+            found = self.probe(mock.url, "-n", 30, "--concurrency", "1,6", code=1)
+        self.assertIsNone(found["phases"][0]["p_value"])
+        self.assertLess(found["phases"][1]["p_value"], 0.001)
+        self.assertEqual((found["load"]["compared"], found["load"]["differs"]), (1, True))
+        # As varied alone as in company.
+        with MockUpstream(in_turn(completion("one"), completion("two"))) as mock:
+            found = self.probe(mock.url, "-n", 30, "--concurrency", "1,2,4", code=1)
+        self.assertEqual(found["load"], {"compared": 2, "false_positive_rate": 0.01, "p_value_limit": 0.005, "differs": False})
+        self.assertGreater(min(p["p_value"] for p in found["phases"][1:]), 0.005)
 
     def test_alternatives_are_given_where_the_endpoint_tells_them(self):
         def tokens(second, other):

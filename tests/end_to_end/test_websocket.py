@@ -9,11 +9,11 @@ import json
 import os
 import socket
 import struct
-import threading
 import time
 from pathlib import Path
 
 import support
+from mock_upstream import RawServer
 
 PATH = "/v1/realtime?model=gpt-realtime"
 CLIENT_KEY = "dGhlIHNhbXBsZSBub25jZQ=="  # RFC 6455 section 1.3
@@ -40,36 +40,21 @@ def close(code, masked=False):
     return frame(CLOSE, struct.pack(">H", code), masked=masked)
 
 
-class SocketUpstream:
-    """Agrees to every Upgrade, then hands the connection to `serve(connection, file)`. Keeps the heads it was sent."""
+class SocketUpstream(RawServer):
+    """Agrees to every Upgrade, then hands the connection to `talk(connection, file)`."""
 
-    def __init__(self, serve, answer=None):
-        self.serve, self.answer, self.heads = serve, answer, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
+    def __init__(self, talk, answer=None):
+        self.talk, self.answer = talk, answer
+        super().__init__()
 
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.run, args=(connection,), daemon=True).start()
-
-    def run(self, connection):
+    def serve(self, connection):
         with connection, connection.makefile("rb") as file, contextlib.suppress(OSError):
-            head = b""
-            while not head.endswith(b"\r\n\r\n"):
-                line = file.readline()
-                if not line:
-                    return
-                head += line
-            self.heads.append(head)
+            if self.read_head(file) is None:
+                return
             connection.sendall(self.answer or (
                 f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 f"Sec-WebSocket-Accept: {ACCEPT}\r\nx-request-id: up-1\r\n\r\n").encode())
-            self.serve(connection, file)
+            self.talk(connection, file)
 
 
 class Peer:

@@ -38,8 +38,11 @@ class BadInput(support.ProgramTest):
                      ("gateway", "--listen", "127.0.0.1:0", "--data", self.data, "--model", "no-equals-sign"),
                      ("gateway", "--listen", "127.0.0.1:0", "--data", self.data, "--upstream", "x=ftp://host"),
                      ("engine", "generate", "--model", support.DEMO_MODEL, "--prompt-ids", "1,x"),
+                     ("engine", "generate", "--prompt", "x", "--prompt-ids", "1"),
+                     ("engine", "generate", "--prompt", "x", "--messages", "m.json"),
                      ("replay", "--data", self.data)):
             self.assert_one_line_error(verbatim(*args, timeout=30), USAGE)
+        self.assert_one_line_error(verbatim("log", "show", timeout=30), USAGE, "see verbatim log show --help")
 
     def test_numbers_and_names_out_of_range_are_refused_and_never_wrapped_around(self):
         generate = ("engine", "generate", "--prompt", "x", "--max-tokens", "1")
@@ -48,7 +51,7 @@ class BadInput(support.ProgramTest):
                             ((*generate, "--seed", "18446744073709551616"), "--seed"), ((*generate, "--seed", "1e3"), "--seed"),
                             ((*generate, "--prefill-chunk", "0"), "--prefill-chunk"), ((*generate, "--top-k", "-1"), "--top-k"),
                             (("engine", "selfcheck", "--seconds", "-1"), "--seconds"),
-                            (("log", "list", "--limit", "-1"), "--limit"), (("log", "list", "--status", "done"), "--status"),
+                            (("log", "list", "--limit", "-1"), "--limit"), (("log", "list", "--limit", "0"), "--limit"), (("log", "list", "--status", "done"), "--status"),
                             (("export", "--out", "x", "--limit", "1.5"), "--limit"),
                             (("export", "--out", "x", "--status", "done"), "--status"),
                             (("replay", "--sample", "-4"), "--sample")):
@@ -59,6 +62,47 @@ class BadInput(support.ProgramTest):
         for args, word in ((("nosuch",), "nosuch"), (("--nosuch",), "--nosuch"), (("log", "nosuch"), "nosuch"),
                            (("gateway", "--no-such-flag"), "--no-such-flag")):
             self.assert_one_line_error(verbatim(*args, timeout=30), USAGE, word)
+
+    def test_a_folder_that_may_not_be_read_is_no_missing_log(self):
+        self.make_log()
+        program, other = support.VERBATIM, None
+        if os.geteuid() == 0:  # nobody is kept out of anything as root
+            self.folder.chmod(0o755)
+            program = shutil.copy(support.VERBATIM, self.folder / "verbatim")
+            other = lambda: os.setuid(65534)  # noqa: E731
+        else:
+            self.data.chmod(0)
+            self.addCleanup(self.data.chmod, 0o700)
+        for command in (("log", "list"), ("verify",), ("replay", "--all"), ("keys", "list"), ("export", "--out", "/tmp/x/y")):
+            ended = subprocess.run([program, *command, "--data", self.data], capture_output=True, text=True, timeout=60,
+                                   preexec_fn=other)
+            self.assertEqual(ended.returncode, UNFINISHED, ended)
+            self.assertRegex(ended.stderr, r"^verbatim: [^\n]*Permission denied[^\n]*\n$")
+
+    def test_a_configuration_says_where_the_log_is_and_is_checked_by_every_command(self):
+        self.make_log()
+        config = self.folder / "c.toml"
+        config.write_text(f'[log]\ndata = "{self.data}"\n')
+        self.assertEqual(len(self.run_well("log", "list", "--config", config, "--json").json["records"]), 1)
+        self.assertEqual(self.run_well("verify", "--config", config, "--json").json["verdict"], "VALID")
+        # --data goes before it.
+        self.assert_one_line_error(verbatim("log", "list", "--config", config, "--data", self.folder / "none"), USAGE, "no log")
+        config.write_text('[log]\ndata = 1\n')
+        for command in (("log", "list"), ("verify",), ("gateway",), ("gateway", "--check")):
+            self.assert_one_line_error(verbatim(*command, "--config", config, timeout=30), USAGE, "log.data", "line 2")
+        self.assert_one_line_error(verbatim("log", "list", "--config", self.folder / "no.toml"), USAGE, "no.toml")
+
+    def test_a_check_says_what_a_start_would_find(self):
+        config = self.folder / "c.toml"
+        config.write_text('[gateway]\nlisten = "127.0.0.1:4567"\nadmin = "127.0.0.1:4567"\n')
+        self.assert_one_line_error(verbatim("gateway", "--config", config, "--check"), USAGE, "same address")
+        made = self.run_well("gateway", "--new-key", "old", "--json").json
+        config.write_text(f'[[key]]\nname = "old"\nhash = "{made["hash"]}"\nexpires = 2020-01-31\n')
+        checked = self.run_well("gateway", "--config", config, "--check")
+        self.assertIn("'old' expired at 2020-01-31", checked.err)
+        self.assertIn("the configuration is well", checked.err)
+        config.write_text('[[upstream]]\nname = "x"\nurl = "http://127.0.0.1:1"\ncredential_env = "VERBATIM_NOT_SET"\n')
+        self.assert_one_line_error(verbatim("gateway", "--config", config, "--check"), USAGE, "VERBATIM_NOT_SET", "is not set")
 
     def test_an_empty_value_is_no_value(self):
         """`--key "$(cat key)"` without the file must not mean any key, nor `verify ""` the log of this folder."""
@@ -71,7 +115,7 @@ class BadInput(support.ProgramTest):
 
     def test_texts_for_leaves_are_utf8(self):
         self.make_log()
-        for args in (("hold", "add", "--all"), ("erase", "--subject", "0" * 32)):
+        for args in (("hold", "add", "--all"), ("erase", "--subject", "0" * 32), ("keys", "rotate")):
             self.assert_one_line_error(verbatim(*args, "--data", self.data, "--reason", os.fsdecode(b"\xff"), timeout=30),
                                        USAGE, "--reason")
         for name in ("x" + "\u00e4" * 70, os.fsdecode(b"x\xff")):

@@ -1,6 +1,7 @@
 #include "gateway/config.hpp"
 
 #include "schema/canonical_json.hpp"
+#include "schema/clock.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,8 +101,26 @@ TEST(Config, MistakesNameLineAndKey) {
             "'timeouts.idle_ms' must be an integer from 1 to 86400000 (f.toml line 2)");
   EXPECT_THAT(message("[[upstream]]\nname = \"a\"\nurl = \"x\""),
               testing::HasSubstr("'x' is not a URL"));
+  const std::string key =
+      "[[key]]\nname = \"a\"\nhash = \"" + make_gateway_key().hash.str() + "\"\n";
+  EXPECT_THAT(message((key + "expires = \"soon\"").c_str()),
+              testing::AllOf(testing::HasSubstr("expires: 'soon' is not a time"),
+                             testing::HasSubstr("f.toml line 4")));
+  EXPECT_THAT(message("[[key]]\nname = \"a\"\nhash = \"x\""), testing::HasSubstr("f.toml line 3"));
   EXPECT_THAT(message("[gateway"), testing::HasSubstr("f.toml line 1"));
   EXPECT_THAT(message("gateway = 1"), testing::HasSubstr("'gateway' must be a table"));
+}
+
+TEST(Config, ATimeMayBeWrittenAsTomlHasIt) {
+  const std::string key =
+      "[[key]]\nname = \"a\"\nhash = \"" + make_gateway_key().hash.str() + "\"\n";
+  const std::int64_t at = parse_rfc3339("2027-06-30").value();
+  for (const char* written :
+       {"\"2027-06-30\"", "2027-06-30", "2027-06-30T00:00:00Z", "2027-06-30T02:00:00+02:00"}) {
+    const auto config = parse_config(key + "expires = " + written, "f.toml");
+    ASSERT_TRUE(config) << config.error().message();
+    EXPECT_EQ(config->keys.at(0).expires_us, at) << written;
+  }
 }
 
 TEST(Config, UpstreamsFromTheCommandLineKnowTheirDialect) {

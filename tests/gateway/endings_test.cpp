@@ -136,6 +136,19 @@ TEST_F(Endings, AHalfClosedClientGetsErrorsAndPipelinedAnswersToo) {
   EXPECT_EQ(wire.read_all(), "");
 }
 
+// ---- a drain
+
+TEST_F(Endings, ADrainAtTheMomentOfATickEndsTheGateway) {
+  start();
+  // The gateway's thread is kept beyond its next tick, which so has expired when the drain cancels it.
+  recorder_.stall("config", std::chrono::milliseconds(1500));
+  server_->reload(config_);
+  recorder_.wait_for_stall();
+  server_->begin_drain();
+  auto ended = std::async(std::launch::async, [this] { thread_.join(); });
+  ASSERT_EQ(ended.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
 // ---- a drain that takes too long
 
 TEST_F(Endings, WhatADrainCutsOffIsRecordedAsCutOffByTheGateway) {
@@ -190,6 +203,7 @@ class WatchedTokenizer final : public local_engine::Tokenizer {
     return bound;
   }
   [[nodiscard]] std::size_t vocab_size() const override { return inner_->vocab_size(); }
+  [[nodiscard]] std::size_t hidden_size() const override { return inner_->hidden_size(); }
   [[nodiscard]] std::optional<local_engine::TokenId> bos() const override { return inner_->bos(); }
   [[nodiscard]] std::optional<local_engine::TokenId> eos() const override { return inner_->eos(); }
   [[nodiscard]] std::string token_text(local_engine::TokenId id) const override {
@@ -242,6 +256,7 @@ class WatchedEngine final : public local_engine::Engine {
   [[nodiscard]] std::string profile() const override { return inner_->profile(); }
   [[nodiscard]] std::size_t context_max() const override { return inner_->context_max(); }
   [[nodiscard]] std::size_t vocab_size() const override { return inner_->vocab_size(); }
+  [[nodiscard]] std::size_t hidden_size() const override { return inner_->hidden_size(); }
   [[nodiscard]] const std::vector<local_engine::TokenId>& eos_ids() const override {
     return inner_->eos_ids();
   }

@@ -53,6 +53,18 @@ class FakeRecorder final : public gateway::Recorder {
     throwing_ = what;
   }
 
+  /// The next append() of a leaf of this type keeps its caller for so long.
+  void stall(const std::string& type, std::chrono::milliseconds duration) {
+    const std::lock_guard lock(mutex_);
+    stalling_ = type;
+    stall_ = duration;
+  }
+  /// Waits until that has begun.
+  void wait_for_stall() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stalling_.empty(); });
+  }
+
   // ---- what tests see
 
   [[nodiscard]] std::vector<audit::LeafDraft> leaves(const std::string& type) const {
@@ -87,6 +99,7 @@ class FakeRecorder final : public gateway::Recorder {
   // ---- Recorder
 
   void append(audit::LeafDraft draft, audit::AppendDone done) override {
+    stall_if_told(draft.type);
     {
       const std::lock_guard lock(mutex_);
       throw_if_told(draft.type);
@@ -137,6 +150,18 @@ class FakeRecorder final : public gateway::Recorder {
     audit::AppendDone done;
   };
 
+  void stall_if_told(const std::string& type) {
+    std::chrono::milliseconds duration;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stalling_ != type) return;
+      stalling_.clear();
+      duration = stall_;
+    }
+    changed_.notify_all();
+    std::this_thread::sleep_for(duration);
+  }
+
   void throw_if_told(const std::string& what) {
     if (throwing_ != what) return;
     throwing_.clear();
@@ -174,11 +199,12 @@ class FakeRecorder final : public gateway::Recorder {
   }
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   std::deque<Waiting> queue_;
   std::vector<audit::LeafDraft> leaves_;
   std::map<Digest, Uuid> canonical_;
-  std::string held_, failing_, throwing_;
+  std::string held_, failing_, throwing_, stalling_;
+  std::chrono::milliseconds stall_{0};
   bool stop_ = false;
   std::thread writer_;  // last: it uses all of the above
 };

@@ -43,6 +43,7 @@ class WrongEngine final : public Engine {
   std::string profile() const override { return engine_->profile(); }
   std::size_t context_max() const override { return engine_->context_max(); }
   std::size_t vocab_size() const override { return engine_->vocab_size(); }
+  std::size_t hidden_size() const override { return engine_->hidden_size(); }
   const std::vector<TokenId>& eos_ids() const override { return engine_->eos_ids(); }
 
  private:

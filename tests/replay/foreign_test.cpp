@@ -283,6 +283,7 @@ class WrongInBatches final : public local_engine::Engine {
   std::string profile() const override { return right_->profile(); }
   std::size_t context_max() const override { return right_->context_max(); }
   std::size_t vocab_size() const override { return right_->vocab_size(); }
+  std::size_t hidden_size() const override { return right_->hidden_size(); }
   const std::vector<local_engine::TokenId>& eos_ids() const override { return right_->eos_ids(); }
 
  private:

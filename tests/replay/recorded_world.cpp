@@ -28,12 +28,14 @@ RecordedWorld::RecordedWorld(const std::filesystem::path& folder)
 }
 
 Exchange RecordedWorld::answer(gateway::Api api, const std::string& request_body) {
-  const std::shared_ptr<local_engine::Engine> demo = engine();
+  const std::shared_ptr<local_engine::Engine> demo = recorder ? recorder : engine();
   const auto question =
       gateway::read_local_request(api, request_body, *demo, clock_.now_us(), /*fresh_seed=*/7)
           .value();
   std::vector<gateway::LocalChoice> choices;
-  for (const auto& request : question.choices) {
+  for (auto request : question.choices) {
+    if (layer_digest_bytes > 0) request.layer_detail = local_engine::LayerDetail::residual;
+    request.top_activations = activation_fingerprints;
     gateway::LocalChoice choice;
     choice.result = demo->generate_and_wait(request).value();
     choice.done = true;
@@ -48,6 +50,9 @@ Exchange RecordedWorld::answer(gateway::Api api, const std::string& request_body
                        {"http_status", 200},
                        {"cache", "miss"},
                        {"engine", gateway::describe_engine(*demo, choices)}};
+  exchange.response["engine"]["weights_sha256"] = engine()->fingerprint().weights_sha256.hex();
+  exchange.layers = gateway::layers_content(choices, layer_digest_bytes);
+  exchange.fingerprint = gateway::fingerprint_content(choices);
   return exchange;
 }
 
@@ -70,6 +75,9 @@ Uuid RecordedWorld::record(gateway::Api api, const Exchange& exchange) {
   response.fields["request"] = appended.index;
   if (!exchange.tokens.is_null())
     response.contents.push_back({"response.tokens", exchange.tokens.dump()});
+  if (!exchange.layers.empty()) response.contents.push_back({"response.layers", exchange.layers});
+  if (!exchange.fingerprint.empty())
+    response.contents.push_back({"response.fingerprint", exchange.fingerprint});
   response.contents.push_back({"response.body", exchange.response_body});
   (void)log_->append_and_wait(std::move(response)).value();
   return id;
@@ -105,9 +113,9 @@ replay::Verdict RecordedWorld::replay(const Uuid& id, replay::Method method) {
   replay::Engines engines(places, options, loader);
   replay::Environments environments(environment);
   const auto log_reader = reader();
-  return replay::replay_record(
-             *log_reader, id,
-             {engines, environments, calibration ? &*calibration : nullptr, method, clock_})
+  return replay::replay_record(*log_reader, id,
+                               {engines, environments, calibration ? &*calibration : nullptr,
+                                method, clock_, explain, against ? &*against : nullptr})
       .value();
 }
 

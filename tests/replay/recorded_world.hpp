@@ -22,6 +22,7 @@ struct Exchange {
   std::string upstream = "local";
   std::optional<std::uint64_t> environment;  ///< index of the leaf that the request names
   Json tokens;                               ///< `response.tokens`
+  std::string layers, fingerprint;           ///< `response.layers`, `response.fingerprint`, if kept
   Json response = Json::object();            ///< members of the response leaf
 };
 
@@ -53,6 +54,14 @@ class RecordedWorld {
   replay::EngineLoader loader = &local_engine::Engine::load;
   /// By what replay() judges answers of remote endpoints.
   std::optional<replay::Calibration> calibration;
+  /// What the gateway's model keeps with its answers.
+  std::size_t layer_digest_bytes = 0;
+  bool activation_fingerprints = false;
+  /// Answers in the place of engine(), and says that it is it: a recorder whose arithmetic or memory is at fault.
+  std::shared_ptr<local_engine::Engine> recorder;
+  /// What replay() explains.
+  bool explain = false;
+  std::optional<replay::Counterpart> against;
   /// The machine that replay() believes to be on.
   Json environment = {{"cpu", "test"}};
 

@@ -47,14 +47,27 @@ class Gguf:
         self.at += SIZES[kind]
         return int.from_bytes(self.bytes[self.at - SIZES[kind]:self.at], "little")
 
-    def perturb(self, sigma, seed=1):
+    def change(self, each, only=""):
+        """Every weight of the tensors whose names hold that text, in their order."""
+        for name, (offset, count) in sorted(self.tensors.items()):
+            if only in name:
+                at, form = self.data + offset, f"<{count}f"
+                weights = struct.unpack_from(form, self.bytes, at)
+                struct.pack_into(form, self.bytes, at, *map(each, weights))
+        return self
+
+    def perturb(self, sigma, seed=1, only=""):
         """Every weight times 1 + a normal number of that standard deviation."""
         draw = random.Random(seed)
-        for _, (offset, count) in sorted(self.tensors.items()):
-            at, form = self.data + offset, f"<{count}f"
-            weights = struct.unpack_from(form, self.bytes, at)
-            struct.pack_into(form, self.bytes, at, *(w * (1 + draw.gauss(0, sigma)) for w in weights))
-        return self
+        return self.change(lambda w: w * (1 + draw.gauss(0, sigma)), only)
+
+    def round_to(self, kind):
+        """Every weight to the nearest F16 or BF16, ties to even; the file holds them as float32."""
+        def bf16(w):
+            bits, = struct.unpack("<I", struct.pack("<f", w))
+            return struct.unpack("<f", struct.pack("<I", (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000))[0]
+
+        return self.change({"BF16": bf16, "F16": lambda w: struct.unpack("<e", struct.pack("<e", w))[0]}[kind])
 
     def swap_layers(self, one, other):
         """Two layers change places."""

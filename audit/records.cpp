@@ -1,0 +1,26 @@
+#include "audit/records.hpp"
+
+#include "schema/clock.hpp"
+
+namespace verbatim::audit {
+
+Result<void> RecordFilter::set_times(std::string_view since, std::string_view until) {
+  const auto set = [](std::string_view text, std::optional<std::int64_t>& to) -> Result<void> {
+    if (text.empty()) return {};
+    const auto time = parse_rfc3339(text);
+    if (!time) return time.error();
+    to = *time;
+    return {};
+  };
+  const auto done = set(since, since_us);
+  return done ? set(until, until_us) : done;
+}
+
+Error erased_error(std::uint64_t index, std::string_view field, std::optional<std::uint64_t> by) {
+  return Error{Errc::erased,
+               "the content was erased" +
+                   (by ? ", as leaf " + std::to_string(*by) + " says" : std::string()),
+               "leaf " + std::to_string(index) + ", " + std::string(field), ""};
+}
+
+}  // namespace verbatim::audit

@@ -1,0 +1,117 @@
+#include "cli/replay_evidence.hpp"
+
+#include "audit/bundle_reader.hpp"
+#include "audit/reader.hpp"
+#include "audit/signer.hpp"
+#include "cli/command.hpp"
+#include "replay/statement.hpp"
+#include "schema/file.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace verbatim::cli {
+
+namespace {
+
+class LogEvidence final : public ReplayEvidence {
+ public:
+  LogEvidence(std::unique_ptr<audit::LogReader> reader, audit::NoteSigningKey key,
+              std::unique_ptr<audit::Appender> appender)
+      : reader_(std::move(reader)), key_(std::move(key)), appender_(std::move(appender)) {}
+
+  audit::RecordSource& records() override { return *reader_; }
+
+  Result<void> give(const replay::Verdict& verdict) override {
+    auto statement = replay::signed_statement(*reader_, verdict, key_);
+    if (!statement) return statement.error();
+    audit::LeafDraft draft;
+    draft.type = "replay_verdict";
+    draft.fields = replay::verdict_fields(verdict);
+    draft.contents.push_back({"statement", std::move(*statement)});
+    return append(std::move(draft));
+  }
+
+  Result<void> text_is_shown(const Uuid& record) override {
+    audit::LeafDraft draft;
+    draft.type = "access";
+    draft.fields = {
+        {"record", record.str()}, {"fields", Json::array({"response.tokens"})}, {"actor", actor()}};
+    return append(std::move(draft));
+  }
+
+  [[nodiscard]] const audit::VerifyReport* verified() const override { return nullptr; }
+
+ private:
+  Result<void> append(audit::LeafDraft draft) {
+    const auto appended = appender_->append_and_wait(std::move(draft));
+    if (!appended) return appended.error();
+    return {};
+  }
+
+  std::unique_ptr<audit::LogReader> reader_;
+  audit::NoteSigningKey key_;
+  std::unique_ptr<audit::Appender> appender_;
+};
+
+class BundleEvidence final : public ReplayEvidence {
+ public:
+  BundleEvidence(std::unique_ptr<audit::BundleReader> reader, std::filesystem::path statements)
+      : reader_(std::move(reader)), statements_(std::move(statements)) {}
+
+  audit::RecordSource& records() override { return *reader_; }
+
+  Result<void> give(const replay::Verdict& verdict) override {
+    if (statements_.empty()) return {};
+    const auto statement = replay::statement(*reader_, verdict);
+    if (!statement) return statement.error();
+    return write_file(statements_ / (verdict.record.str() + ".json"), *statement);
+  }
+
+  Result<void> text_is_shown(const Uuid&) override { return {}; }
+  [[nodiscard]] const audit::VerifyReport* verified() const override {
+    return &reader_->verified();
+  }
+
+ private:
+  std::unique_ptr<audit::BundleReader> reader_;
+  std::filesystem::path statements_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ReplayEvidence>> log_evidence(const std::filesystem::path& data,
+                                                     const Clock& clock) {
+  auto reader = audit::LogReader::open(data);
+  if (!reader) return reader.error();
+  auto key = audit::load_log_key(data);
+  if (!key) return key.error();
+  auto appender = audit::open_appender(data, clock);
+  if (!appender) return appender.error();
+  return std::unique_ptr<ReplayEvidence>(
+      new LogEvidence(std::move(*reader), std::move(*key), std::move(*appender)));
+}
+
+Result<std::unique_ptr<ReplayEvidence>> bundle_evidence(const std::filesystem::path& bundle,
+                                                        const audit::VerifyOptions& options,
+                                                        const std::filesystem::path& statements) {
+  auto reader = audit::BundleReader::open(bundle, options);
+  if (!reader) return reader.error();
+  std::error_code error;
+  if (!statements.empty()) std::filesystem::create_directories(statements, error);
+  if (error) {
+    return Error{Errc::storage_failed, "cannot make the folder: " + error.message(),
+                 statements.string(), ""};
+  }
+  return std::unique_ptr<ReplayEvidence>(new BundleEvidence(std::move(*reader), statements));
+}
+
+bool lies_in(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  std::error_code error;
+  const auto inner = std::filesystem::weakly_canonical(std::filesystem::absolute(file), error);
+  const auto outer = std::filesystem::weakly_canonical(std::filesystem::absolute(folder), error);
+  const auto [end, unused] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end == outer.end();
+}
+
+}  // namespace verbatim::cli

@@ -1,0 +1,93 @@
+#pragma once
+// Probes of one endpoint over time: each run is kept, and compared with a baseline. Format: schema/probe-series.md.
+
+#include "replay/probe.hpp"
+#include "replay/two_sample.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace verbatim::replay {
+
+/// The answers to one question under one load.
+struct SeriesPhase {
+  std::size_t concurrency = 1, neighbours = 0, asked = 0;
+  std::vector<std::size_t> answers;  ///< indices into SeriesQuestion::texts, in the order of asking
+};
+
+struct SeriesQuestion {
+  std::string request;             ///< the body
+  std::vector<std::string> texts;  ///< the different answers, the most frequent first
+  std::vector<SeriesPhase> phases;
+};
+
+/// A comparison with the baseline.
+struct SeriesTest {
+  TwoSampleResult result;
+  double alpha = 0;  ///< the false-positive rate at which it is changed
+  std::size_t permutations = 0;
+  std::uint64_t seed = 0;
+};
+
+struct SeriesRun {
+  std::int64_t time_us = 0;
+  std::int64_t baseline_us = 0;  ///< time_us itself: this run is a baseline
+  std::string url, api, model;
+  std::vector<SeriesQuestion> questions;
+  std::map<std::string, std::size_t> fingerprints;  ///< answers by system_fingerprint, as told
+  std::map<std::string, std::size_t> failures;      ///< questions without an answer, by kind
+  std::optional<SeriesTest> test;  ///< none for a baseline, or where too few answers came
+  std::vector<std::string> new_fingerprints;  ///< that the baseline was not told
+
+  [[nodiscard]] bool is_baseline() const { return baseline_us == time_us; }
+  [[nodiscard]] std::size_t asked() const;
+  [[nodiscard]] std::size_t answered() const;
+  /// The test says so at its rate.
+  [[nodiscard]] bool answers_changed() const;
+  [[nodiscard]] bool changed() const { return answers_changed() || !new_fingerprints.empty(); }
+};
+
+/// What the probes of one run found, one probe a question.
+[[nodiscard]] SeriesRun series_run(const std::vector<ProbeResult>& probes, std::int64_t time_us);
+
+/// Fewer answers to a question under a load, then or now, are not compared.
+inline constexpr std::size_t kSeriesAnswersMin = 5;
+/// At most so many questions a phase: the test takes time in the square of them.
+inline constexpr std::size_t kSeriesCountMax = 200;
+
+/// True if a run has enough answers in each phase to compare others with.
+[[nodiscard]] bool can_be_baseline(const SeriesRun& run);
+
+/// Compares a run with a baseline of the same questions, and writes into it what came out.
+/// `invalid_input` if the two asked an endpoint for something else.
+[[nodiscard]] Result<void> compare_with_baseline(SeriesRun& run, const SeriesRun& baseline,
+                                                 double alpha, const TwoSampleOptions& options);
+
+/// The runs in a folder, oldest first; none if there is no folder. `invalid_input` names a file that is no run.
+[[nodiscard]] Result<std::vector<SeriesRun>> read_series(const std::filesystem::path& folder);
+/// The newest baseline. Null if there is none.
+[[nodiscard]] const SeriesRun* newest_baseline(const std::vector<SeriesRun>& runs);
+/// Adds a file, which is there whole or not at all, and makes the folder. `invalid_input` if the series has a run of that
+/// time, or a later one.
+[[nodiscard]] Result<void> append_run(const std::filesystem::path& folder,
+                                      const std::vector<SeriesRun>& runs, const SeriesRun& run);
+
+[[nodiscard]] std::string format_run(const SeriesRun& run);
+[[nodiscard]] Result<SeriesRun> parse_run(std::string_view text);
+
+/// What `verbatim probe --series --json` prints of a run, without its answers.
+[[nodiscard]] OrderedJson series_json(const SeriesRun& run);
+/// One line for people: "CHANGED since the baseline of ...".
+[[nodiscard]] std::string series_sentence(const SeriesRun& run);
+/// Prometheus text format 0.0.4, all of it from the series; `name` is the label `series`.
+[[nodiscard]] std::string series_metrics(const std::vector<SeriesRun>& runs,
+                                         const std::string& name);
+/// One HTML file that loads nothing and holds no script.
+[[nodiscard]] std::string series_report(const std::vector<SeriesRun>& runs,
+                                        const std::string& made);
+
+}  // namespace verbatim::replay

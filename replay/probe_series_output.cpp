@@ -1,0 +1,136 @@
+// What a series says: to scripts, to people, and to a monitoring system.
+
+#include "replay/probe_series.hpp"
+#include "replay/report_parts.hpp"
+#include "schema/clock.hpp"
+
+#include <algorithm>
+
+namespace verbatim::replay {
+
+namespace {
+
+std::string seconds_of(std::int64_t time_us) { return format_rfc3339(time_us).substr(0, 19) + "Z"; }
+
+/// A label's value: backslash, quote and line feed are escaped (Prometheus text format 0.0.4).
+std::string label_value(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') escaped += '\\';
+    escaped += c == '\n' ? "\\n" : std::string(1, c);
+  }
+  return escaped;
+}
+
+/// Answers equal to the first text of their question, which is its most frequent one.
+Proportion identical_in(const SeriesRun& run) {
+  std::size_t same = 0;
+  for (const SeriesQuestion& question : run.questions) {
+    for (const SeriesPhase& phase : question.phases) {
+      same += static_cast<std::size_t>(
+          std::count(phase.answers.begin(), phase.answers.end(), std::size_t{0}));
+    }
+  }
+  return wilson(same, run.answered());
+}
+
+std::size_t distinct_in(const SeriesRun& run) {
+  std::size_t distinct = 0;
+  for (const SeriesQuestion& question : run.questions) distinct += question.texts.size();
+  return distinct;
+}
+
+}  // namespace
+
+OrderedJson series_json(const SeriesRun& run) {
+  OrderedJson reasons = OrderedJson::array();
+  if (run.answers_changed()) reasons.push_back("answers");
+  if (!run.new_fingerprints.empty()) reasons.push_back("system_fingerprint");
+  OrderedJson json = {{"time", format_rfc3339(run.time_us)},
+                      {"baseline", format_rfc3339(run.baseline_us)},
+                      {"is_baseline", run.is_baseline()},
+                      {"questions", run.questions.size()},
+                      {"n", run.asked()},
+                      {"answered", run.answered()},
+                      {"distinct", distinct_in(run)},
+                      {"identical", identical_in(run).share},
+                      {"changed", run.changed()},
+                      {"reasons", std::move(reasons)},
+                      {"new_fingerprints", run.new_fingerprints},
+                      {"test", OrderedJson()}};
+  if (run.test) {
+    json["test"] = {{"kind", "mmd-hamming"},
+                    {"mmd2", run.test->result.mmd2},
+                    {"p_value", run.test->result.p_value},
+                    {"false_positive_rate", run.test->alpha},
+                    {"permutations", run.test->permutations},
+                    {"seed", run.test->seed},
+                    {"before", run.test->result.before},
+                    {"now", run.test->result.now}};
+  }
+  return json;
+}
+
+std::string series_sentence(const SeriesRun& run) {
+  const std::string answers = plural(run.answered(), "answer");
+  if (run.is_baseline()) {
+    return "baseline: " + answers + " to " + plural(run.questions.size(), "question");
+  }
+  std::string sentence = run.changed() ? "CHANGED since" : "no change since";
+  if (!run.test && !run.changed()) sentence = "UNDECIDED: too few answers to compare with";
+  sentence += " the baseline of " + seconds_of(run.baseline_us) + ": ";
+  if (run.test) {
+    sentence += "p = " + ecmascript_number(run.test->result.p_value) +
+                " at a false-positive rate of " + ecmascript_number(run.test->alpha) + ", " +
+                plural(run.test->result.now, "answer") + " against " +
+                std::to_string(run.test->result.before);
+  } else {
+    sentence += answers + " of " + std::to_string(run.asked()) + " asked";
+  }
+  if (!run.new_fingerprints.empty()) {
+    sentence += "; new system_fingerprint " + run.new_fingerprints.front();
+  }
+  return sentence;
+}
+
+std::string series_metrics(const std::vector<SeriesRun>& runs, const std::string& name) {
+  if (runs.empty()) return "";
+  const SeriesRun& last = runs.back();
+  const std::string labels =
+      "{series=\"" + label_value(name) + "\",model=\"" + label_value(last.model) + "\"} ";
+  std::string text;
+  const auto tell = [&](const std::string& metric, const char* type, const char* help,
+                        const std::string& value) {
+    const std::string full = "verbatim_probe_" + metric;
+    text += "# HELP " + full + " " + help + "\n# TYPE " + full + " " + type + "\n" + full + labels +
+            value + "\n";
+  };
+  const auto changes =
+      std::count_if(runs.begin(), runs.end(), [](const SeriesRun& run) { return run.changed(); });
+  tell("runs_total", "counter", "Runs in the series.", std::to_string(runs.size()));
+  tell("changed_total", "counter", "Runs that found a change since their baseline.",
+       std::to_string(changes));
+  tell("last_changed", "gauge", "1 if the last run found a change since its baseline.",
+       last.changed() ? "1" : "0");
+  if (last.test) {
+    tell("last_p_value", "gauge", "Of the last run's test against its baseline.",
+         ecmascript_number(last.test->result.p_value));
+    tell("last_mmd2", "gauge", "Squared maximum mean discrepancy to the baseline.",
+         ecmascript_number(last.test->result.mmd2));
+  }
+  tell("last_new_fingerprints", "gauge", "system_fingerprints that the baseline was not told.",
+       std::to_string(last.new_fingerprints.size()));
+  tell("last_asked", "gauge", "Questions of the last run.", std::to_string(last.asked()));
+  tell("last_answered", "gauge", "Of these, answered.", std::to_string(last.answered()));
+  tell("last_distinct", "gauge", "Different answers, summed over the questions.",
+       std::to_string(distinct_in(last)));
+  tell("last_identical_share", "gauge", "Share of answers equal to the most frequent one.",
+       ecmascript_number(identical_in(last).share));
+  tell("last_run_timestamp_seconds", "gauge", "When the last run was made.",
+       std::to_string(last.time_us / 1'000'000));
+  tell("baseline_timestamp_seconds", "gauge", "When its baseline was made.",
+       std::to_string(last.baseline_us / 1'000'000));
+  return text;
+}
+
+}  // namespace verbatim::replay

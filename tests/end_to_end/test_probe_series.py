@@ -1,0 +1,252 @@
+"""`verbatim probe --series`: a time series of one endpoint, a baseline, and an alarm when its answers change."""
+import json
+import re
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import support
+from mock_upstream import MockUpstream, Reply
+from test_probe import PlainText
+
+
+class Endpoint:
+    """An endpoint whose answers the test changes between two runs."""
+
+    def __init__(self, *texts):
+        self.texts, self.fingerprint, self.status, self.count = texts, None, "200 OK", 0
+        self.lock = threading.Lock()
+
+    def __call__(self, request):
+        with self.lock:
+            self.count += 1
+            text = self.texts[self.count % len(self.texts)]
+        if self.status != "200 OK":
+            return Reply.json('{"error":{"message":"busy"}}', self.status)
+        if callable(text):
+            text = text(json.loads(request.body)["messages"][0]["content"])
+        body = {"model": "mock", "choices": [{"index": 0, "finish_reason": "stop",
+                                              "message": {"role": "assistant", "content": text}}]}
+        if self.fingerprint:
+            body["system_fingerprint"] = self.fingerprint
+        return Reply.json(json.dumps(body))
+
+
+class ProbeSeriesTest(support.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.series = self.folder / "series"
+
+    def run_series(self, url, *args, code=0, question=("--prompt", "What is a log?"), n=20):
+        finished = self.run_well("probe", "--url", url, "--model", "m", *question, "-n", n, "--series", self.series, *args,
+                                 "--json", code=code)
+        return finished.json
+
+    def files(self):
+        return sorted(self.series.iterdir())
+
+    def test_the_first_run_is_the_baseline_and_equal_answers_are_no_change(self):
+        with MockUpstream(Endpoint("A log is a list.")) as mock:
+            first = self.run_series(mock.url)
+            second = self.run_series(mock.url)
+        self.assertTrue(first["is_baseline"])
+        self.assertIsNone(first["test"])
+        self.assertEqual((second["is_baseline"], second["changed"], second["reasons"]), (False, False, []))
+        self.assertEqual(second["baseline"], first["time"])
+        self.assertEqual((second["test"]["p_value"], second["test"]["mmd2"]), (1, 0))
+        self.assertEqual((second["test"]["before"], second["test"]["now"]), (20, 20))
+        self.assertEqual(len(self.files()), 2)
+        for path in self.files():
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+            kept = json.loads(path.read_text())
+            self.assertEqual(kept["format"], "verbatim-probe-run/1")
+            self.assertEqual(kept["questions"][0]["texts"], ["A log is a list."])
+            self.assertEqual(path.stem, kept["time"].replace("-", "").replace(":", ""))
+            datetime.fromisoformat(kept["time"])
+
+    def test_another_model_is_an_alarm_with_one_line(self):
+        endpoint = Endpoint("A log is a list.")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url)
+            endpoint.texts = ["Logs are records."]
+            found = self.run_series(mock.url, code=1)
+            said = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 20, "--series",
+                                    self.series, "--quiet")
+        self.assertEqual((found["changed"], found["reasons"]), (True, ["answers"]))
+        self.assertEqual(found["test"]["p_value"], 0.0001)
+        self.assertEqual(said.code, 1)
+        self.assertEqual(said.err, "")
+        self.assertRegex(said.out, r"^CHANGED since the baseline of \S+Z: p = 0\.0001 at a false-positive rate of 0\.01, "
+                                   r"20 answers against 20\n$")
+
+    def test_an_endpoint_that_always_varied_has_not_changed(self):
+        with MockUpstream(Endpoint("one", "two", "three", "four")) as mock:
+            self.run_series(mock.url)
+            found = self.run_series(mock.url)
+        self.assertEqual(found["distinct"], 4)
+        self.assertGreater(found["test"]["p_value"], 0.5)
+
+    def test_small_changes_show_in_many_questions(self):
+        prompts = self.folder / "prompts"
+        prompts.write_text("".join(f"Question {i}?\n" for i in range(12)) + "\n")
+        endpoint = Endpoint(lambda question: "Answer to " + question)
+        with MockUpstream(endpoint) as mock:
+            question = ("--prompts", prompts)
+            baseline = self.run_series(mock.url, question=question, n=10)
+            self.assertEqual((baseline["questions"], baseline["n"], baseline["distinct"]), (12, 120, 12))
+            self.assertFalse(self.run_series(mock.url, question=question, n=10)["changed"])
+            endpoint.texts = [lambda question: "Answer to " + question] * 4 + [lambda question: "No answer to " + question]
+            self.assertTrue(self.run_series(mock.url, question=question, n=10, code=1)["changed"])
+
+    def test_a_new_system_fingerprint_is_an_alarm_of_its_own(self):
+        endpoint = Endpoint("same")
+        endpoint.fingerprint = "fp_1"
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url)
+            self.assertFalse(self.run_series(mock.url)["changed"])
+            endpoint.fingerprint = "fp_2"
+            found = self.run_series(mock.url, code=1)
+            self.assertEqual((found["reasons"], found["new_fingerprints"]), (["system_fingerprint"], ["fp_2"]))
+            self.assertEqual(found["test"]["p_value"], 1)
+            # What is known becomes the baseline.
+            self.assertTrue(self.run_series(mock.url, "--new-baseline")["is_baseline"])
+            self.assertFalse(self.run_series(mock.url)["changed"])
+
+    def test_missing_answers_leave_it_open_and_are_kept(self):
+        endpoint = Endpoint("same")
+        with MockUpstream(endpoint) as mock:
+            endpoint.status = "503 Service Unavailable"
+            refused = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 5, "--series", self.series)
+            self.assert_one_line_error(refused, 3, "too few answers for a baseline: 0 of 5")
+            self.assertFalse(self.series.exists())
+            endpoint.status = "200 OK"
+            self.run_series(mock.url)
+            endpoint.status = "503 Service Unavailable"
+            found = self.run_series(mock.url, code=3)
+            self.assertEqual((found["answered"], found["test"], found["changed"]), (0, None, False))
+            self.assertEqual(json.loads(self.files()[-1].read_text())["failures"], {"http_503": 20})
+            endpoint.status = "200 OK"
+            self.assertFalse(self.run_series(mock.url)["changed"])
+
+    def test_loads_are_compared_each_with_itself(self):
+        load = ("--concurrency", "1,4", "--neighbours", 2)
+        endpoint = Endpoint("same")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url, *load, n=6)
+            found = self.run_series(mock.url, *load, n=6)
+            self.assertEqual((found["test"]["before"], found["test"]["now"]), (24, 24))
+            other = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 6, "--series",
+                                     self.series)
+            self.assertEqual(other.code, 0, str(other))  # fewer phases, of the same loads
+            other = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 6, "--series",
+                                     self.series, "--concurrency", 8)
+            self.assert_one_line_error(other, 2, "another load")
+
+    def test_a_series_is_of_one_endpoint_and_one_question(self):
+        with MockUpstream(Endpoint("same")) as mock, MockUpstream(Endpoint("same")) as elsewhere:
+            self.run_series(mock.url)
+            for url, question, words in [(elsewhere.url, "What is a log?", "another endpoint"),
+                                         (mock.url, "Who are you?", "other questions")]:
+                refused = support.verbatim("probe", "--url", url, "--model", "m", "--prompt", question, "-n", 6, "--series",
+                                           self.series)
+                self.assert_one_line_error(refused, 2, words, "--new-baseline")
+            self.assertEqual(len(self.files()), 1)
+
+    def test_the_metrics_are_those_of_the_series(self):
+        metrics = self.folder / "probe.prom"
+        endpoint = Endpoint("same")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url, "--metrics", metrics)
+            self.assertNotIn("p_value", metrics.read_text())
+            self.run_series(mock.url, "--metrics", metrics)
+            endpoint.texts = ["other"]
+            found = self.run_series(mock.url, "--metrics", metrics, code=1)
+        text = metrics.read_text()
+        samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        labels = '{series="series",model="m"}'
+        told = {name.removeprefix("verbatim_probe_").removesuffix(labels): float(value) for name, value in samples.items()}
+        self.assertEqual((told["runs_total"], told["changed_total"], told["last_changed"]), (3, 1, 1))
+        self.assertEqual((told["last_p_value"], told["last_mmd2"]), (found["test"]["p_value"], found["test"]["mmd2"]))
+        self.assertEqual((told["last_asked"], told["last_answered"], told["last_distinct"]), (20, 20, 1))
+        self.assertEqual(told["last_run_timestamp_seconds"], int(datetime.fromisoformat(found["time"]).timestamp()))
+        self.assertEqual(told["baseline_timestamp_seconds"], int(datetime.fromisoformat(found["baseline"]).timestamp()))
+        self.assertEqual(len(re.findall(r"^# TYPE ", text, re.M)), len(samples))
+
+    def test_the_report_is_drawn_from_the_series_and_shows_hostile_text_as_text(self):
+        report = self.folder / "report.html"
+        endpoint = Endpoint("The same <b>answer</b>, as ever")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url, "--report", report)
+            self.assertIn("A baseline, and nothing to compare with it yet", PlainText(report.read_text()).text)
+            self.run_series(mock.url, "--report", report)
+            self.assertIn("No change since the baseline", PlainText(report.read_text()).text)
+            endpoint.texts = ["The same <script>alert(1)</script>\u202egnp"]
+            self.run_series(mock.url, "--report", report, code=1)
+        page = report.read_text()
+        plain = PlainText(page)
+        self.assertIn("The answers have changed", plain.text)
+        self.assertIn("3 runs, of which 1 found a change", plain.text)
+        self.assertIn("answers changed", plain.text)
+        self.assertIn("20 \u2192 0", plain.text)
+        self.assertIn("0 \u2192 20", plain.text)
+        self.assertNotIn("script", plain.tags)
+        self.assertNotIn("b", plain.tags)
+        self.assertNotIn("\u202e", page)
+        self.assertEqual(re.findall(r'(?:src|href)="', page), [])
+        self.assertEqual(report.stat().st_mode & 0o777, 0o600)
+
+    def test_files_that_are_no_runs_are_named(self):
+        with MockUpstream(Endpoint("same")) as mock:
+            self.run_series(mock.url)
+            good = self.files()[0].read_text()
+            (self.series / "notes.txt").write_text("not read")
+            (self.series / "x.json.tmp.1").write_text("{")
+            self.run_series(mock.url)
+            hostile = json.loads(good)
+            hostile["questions"][0]["phases"][0]["answers"] = [7]
+            for text, word in [("{", "run"), ("{}", "format"), (json.dumps(hostile), "answers"), ("[]", "format"),
+                               (good.replace("run/1", "run/2"), "run/2"), (good.replace('"time":"2', '"time":"x2'), "time")]:
+                (self.series / "bad.json").write_text(text)
+                refused = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 6,
+                                           "--series", self.series)
+                self.assert_one_line_error(refused, 2, word, "bad.json")
+
+    def test_mistakes_are_named(self):
+        base = ["probe", "--url", "http://127.0.0.1:9", "--model", "m"]
+        prompts = self.folder / "prompts"
+        prompts.write_text("\n\n")
+        for args, word in [
+            (["--series", self.series], "--prompts"),
+            (["--series", self.series, "--prompt", "x", "--prompts", prompts], "one kind of question"),
+            (["--series", self.series, "--prompts", prompts], "prompts"),
+            (["--series", self.series, "--prompt", "x", "-n", 4], "5 to 200"),
+            (["--series", self.series, "--prompt", "x", "-n", 201], "5 to 200"),
+            (["--series", self.series, "--prompt", "x", "--csv", "x.csv"], "--csv"),
+            (["--series", self.series, "--prompt", "x", "--alpha", "0"], "--alpha"),
+            (["--series", self.series, "--prompt", "x", "--alpha", "0.00001"], "--alpha"),
+            (["--prompt", "x", "--new-baseline"], "--series"),
+            (["--prompt", "x", "--metrics", "m.prom"], "--series"),
+            (["--prompts", prompts], "--series"),
+        ]:
+            self.assert_one_line_error(support.verbatim(*base, *args), 2, word)
+
+    def test_what_the_systemd_unit_runs_is_this(self):
+        unit = (support.SOURCE / "deploy/systemd/verbatim-probe@.service").read_text()
+        program, command, *flags = next(line for line in unit.splitlines() if line.startswith("ExecStart=")).split()
+        self.assertEqual((Path(program).name, command), ("verbatim", "probe"))
+        prompts = self.folder / "prompts"
+        prompts.write_text("What is a log?\n")
+        with MockUpstream(Endpoint("same")) as mock:
+            given = {"--url": mock.url, "--model": "m", "--prompts": prompts, "--series": self.series,
+                     "--metrics": self.folder / "probe.prom", "--report": self.folder / "probe.html"}
+            self.assertEqual(flags.pop(), "$PROBE_FLAGS")
+            for option, value in given.items():
+                flags[flags.index(option) + 1] = value
+            for _ in range(2):
+                self.run_well("probe", *flags, "-n", 6)
+        self.assertIn("verbatim_probe_runs_total", (self.folder / "probe.prom").read_text())
+        self.assertIn("No change", (self.folder / "probe.html").read_text())
+
+
+if __name__ == "__main__":
+    support.main()

@@ -2,7 +2,7 @@
 // Pruning (C2SP tlog-tiles): below a minimum index, a whole number of tiles, leaves and contents go; hashes stay.
 //
 // The leaf of type `prune` (schema/leaf.md) comes first and decides. Then rows lose their bytes, piece by piece, while
-// exchanges go on; a crash in between is mended at the next start. The Merkle tree keeps every hash: roots of every size, and
+// exchanges go on; a crash in between is mended at the next start. The tree keeps every hash: roots of every size, and
 // proofs between them, are what they were. A few leaves below the minimum stay, named by the `prune` leaf: those that say
 // whose log it is, what is held, what was pruned, and in which configuration and environment the leaves that stay were made.
 

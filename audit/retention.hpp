@@ -35,8 +35,8 @@ struct RetentionOverride {
 [[nodiscard]] Result<std::optional<RetentionOverride>> retention_override(Queries& queries,
                                                                           const Scope& scope);
 
-/// `unavailable`, saying until when and why, if the record that this leaf belongs to must still be kept, and `override_for` is
-/// not for it.
+/// `unavailable`, saying until when and why, if the record that this leaf belongs to must still be kept, and
+/// `override_for` is not for it.
 [[nodiscard]] Result<void> check_retention(Queries& queries, std::uint64_t leaf,
                                            std::int64_t now_us,
                                            const std::optional<RetentionOverride>& override_for);

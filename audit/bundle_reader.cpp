@@ -70,6 +70,8 @@ class BundleReader::Impl {
 
  private:
   Result<void> load_tile(std::uint64_t tile);
+  Result<StoredLeaf> kept_leaf(std::uint64_t index);
+  Result<void> read_pruned_hashes();
   void take_erasure(const StoredLeaf& leaf);
   Result<void> take_key(const StoredLeaf& leaf);
 
@@ -97,6 +99,7 @@ Result<void> BundleReader::Impl::load_tile(std::uint64_t tile) {
 Result<StoredLeaf> BundleReader::Impl::leaf(std::uint64_t index) {
   const std::string name = "leaf " + std::to_string(index);
   if (index >= verified.size) return Error{Errc::not_found, "there is no " + name, folder, ""};
+  if (index < verified.minimum_index) return kept_leaf(index);
   if (auto loaded = load_tile(index / kTileWidth); !loaded) return loaded.error();
   const std::string_view bytes = tile_leaves_[index % kTileWidth];
   const Digest hash = leaf_hash(as_bytes(bytes));
@@ -106,9 +109,39 @@ Result<StoredLeaf> BundleReader::Impl::leaf(std::uint64_t index) {
   return StoredLeaf{index, std::string(bytes), std::move(*json)};
 }
 
+/// Below the minimum index of a log that was pruned few leaves are there, each in a file of its own.
+Result<StoredLeaf> BundleReader::Impl::kept_leaf(std::uint64_t index) {
+  const std::string name = "leaf " + std::to_string(index);
+  auto bytes = read_file(folder / ("kept/" + std::to_string(index)), kLeafBytesMax);
+  if (!bytes && bytes.error().code == Errc::not_found) {
+    return Error{Errc::erased, name + " was pruned before the bundle was made", folder, ""};
+  }
+  if (!bytes) return bytes.error();
+  auto json = parse_json(*bytes);
+  if (leaf_hash(as_bytes(*bytes)) != hashes_[index] || !json || !json->is_object()) {
+    return not_as_verified(name, folder);
+  }
+  return StoredLeaf{index, std::move(*bytes), std::move(*json)};
+}
+
+Result<void> BundleReader::Impl::read_pruned_hashes() {
+  for (std::uint64_t tile = 0; tile < verified.minimum_index / kTileWidth; ++tile) {
+    const std::string name = tile_path({0, tile, kTileWidth});
+    const auto bytes = read_file(folder / name, kTileWidth * 32);
+    if (!bytes) return bytes.error();
+    if (bytes->size() != kTileWidth * 32) return not_as_verified(name, folder);
+    for (std::size_t at = 0; at < bytes->size(); at += 32) {
+      const Bytes hash = as_bytes(*bytes).subspan(at, 32);
+      std::copy(hash.begin(), hash.end(), hashes_.emplace_back().bytes.begin());
+    }
+  }
+  return {};
+}
+
 Result<void> BundleReader::Impl::each_leaf(const std::function<void(StoredLeaf)>& each) {
   for (std::uint64_t index = 0; index < verified.size; ++index) {
     auto read = leaf(index);
+    if (!read && read.error().code == Errc::erased) continue;  // pruned
     if (!read) return read.error();
     each(std::move(*read));
   }
@@ -120,10 +153,12 @@ Result<void> BundleReader::Impl::index_leaves() {
   if (!checkpoint) return checkpoint.error();
   note = std::move(*checkpoint);
   hashes_.reserve(verified.size);
+  if (auto pruned = read_pruned_hashes(); !pruned) return pruned;
   CompactRange tree;
+  for (const Digest& hash : hashes_) tree.append(hash, [](const Digest&) {});
   Result<void> keys_fit;
   const auto read = each_leaf([&](const StoredLeaf& leaf) {
-    tree.append(hashes_.back(), [](const Digest&) {});
+    if (leaf.index >= tree.size()) tree.append(hashes_.back(), [](const Digest&) {});
     if (const auto head = read_leaf_head(leaf.json)) by_id.emplace_back(head->id, leaf.index);
     take_erasure(leaf);
     if (keys_fit) keys_fit = take_key(leaf);

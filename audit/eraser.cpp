@@ -1,5 +1,7 @@
 #include "audit/eraser.hpp"
 
+#include "audit/retention.hpp"
+
 #include <utility>
 
 namespace verbatim::audit {
@@ -13,11 +15,26 @@ Result<void> Eraser::append(const EraseRequest& request, const ErasureStep& step
                   {"actor", request.actor},
                   {"erased", erased_json(step.erased)}};
   if (kek) draft.fields["key"] = *kek;
+  const auto leave = retention_override(writer_.store().queries(), request.scope);
+  if (!leave) return leave.error();
+  if (*leave) draft.fields["retention_override"] = (*leave)->reason;
   draft.erases = step.content_ids;
   const auto appended = writer_.write(std::move(draft), ids_.next(), clock_.now_us());
   if (!appended) return appended.error();
   report.leaves.push_back(appended->index);
   report.contents += step.content_ids.size();
+  return {};
+}
+
+Result<void> Eraser::check_kept(const EraseRequest& request,
+                                const std::vector<ErasedContents>& leaves) {
+  Queries& queries = writer_.store().queries();
+  const auto leave = retention_override(queries, request.scope);
+  if (!leave) return leave.error();
+  for (const ErasedContents& contents : leaves) {
+    auto free = check_retention(queries, contents.leaf, clock_.now_us(), *leave);
+    if (!free) return free;
+  }
   return {};
 }
 
@@ -27,6 +44,7 @@ Result<void> Eraser::erase_record(const EraseRequest& request, ErasureReport& re
   const auto step = contents_of_record(queries, *request.scope.record);
   if (!step) return step.error();
   if (step->content_ids.empty()) return {};
+  if (auto free = check_kept(request, step->erased); !free) return free;
   return append(request, *step, std::nullopt, report);
 }
 
@@ -37,6 +55,7 @@ Result<void> Eraser::erase_some(const EraseRequest& request, const std::vector<s
   const auto step = contents_named(queries, ids);
   if (!step) return step.error();
   if (step->content_ids.empty()) return {};
+  if (auto free = check_kept(request, step->erased); !free) return free;
   return append(request, *step, std::nullopt, report);
 }
 
@@ -53,6 +72,7 @@ Result<bool> Eraser::destroy_key(const EraseRequest& request, std::int64_t kek, 
   }
   const auto step = contents_named(queries, *ids);
   if (!step) return step.error();
+  if (auto free = check_kept(request, step->erased); !free) return free.error();
   if (auto appended = append(request, *step, kek, report); !appended) return appended.error();
   if (auto forgotten = keys_.forget(kek); !forgotten) return forgotten.error();
   report.key_destroyed = true;

@@ -17,7 +17,8 @@ class Eraser {
   Eraser(BatchWriter& writer, Keys& keys, UuidGenerator& ids, const Clock& clock)
       : writer_(writer), keys_(keys), ids_(ids), clock_(clock) {}
 
-  /// Erases a record's contents. Errors: those of check_holds(), contents_of_record() and BatchWriter::write().
+  /// Erases a record's contents. Errors: those of check_holds(), check_retention(), contents_of_record() and
+  /// BatchWriter::write().
   Result<void> erase_record(const EraseRequest& request, ErasureReport& report);
   /// Erases these contents of a subject.
   Result<void> erase_some(const EraseRequest& request, const std::vector<std::uint64_t>& ids,
@@ -28,6 +29,10 @@ class Eraser {
                            ErasureReport& report);
   /// Destroys keys whose erasure leaf is durable: a crash may have come between.
   Result<void> finish_interrupted();
+
+  /// `unavailable` if one of these leaves' records must still be kept, and nobody gave leave to erase them.
+  [[nodiscard]] Result<void> check_kept(const EraseRequest& request,
+                                        const std::vector<ErasedContents>& leaves);
 
  private:
   Result<void> append(const EraseRequest& request, const ErasureStep& step,

@@ -5,6 +5,7 @@
 #include "audit/content.hpp"
 #include "audit/dsse.hpp"
 #include "audit/leaf.hpp"
+#include "audit/prune.hpp"
 #include "audit/signer.hpp"
 #include "audit/tiles.hpp"
 
@@ -33,8 +34,17 @@ class EvidenceWriter {
     head_ = *head;
     key_ = keys->at(head_.size).front();
     summary_.size = head_.size;
+    auto pruned = read_pruned(reader_.data_dir());
+    if (!pruned) return pruned.error();
+    pruned_ = std::move(*pruned);
+    if (pruned_.leaf && *pruned_.leaf >= head_.size) {
+      return Error{Errc::unavailable, "the log was pruned since this checkpoint was signed",
+                   "size " + std::to_string(head_.size),
+                   "have a newer checkpoint cosigned (verbatim witness ask)"};
+    }
     if (auto done = add("checkpoint", *note); !done) return done.error();
     if (auto done = add_tree(); !done) return done.error();
+    if (auto done = add_kept(); !done) return done.error();
     if (auto done = add_contents(); !done) return done.error();
     for (const auto& [name, bytes] : options_.extra_files) {
       if (!is_bundle_path(name) || files_.contains(name)) {
@@ -50,6 +60,7 @@ class EvidenceWriter {
  private:
   Result<void> add(const std::string& name, std::string_view bytes);
   Result<void> add_tree();
+  Result<void> add_kept();
   Result<void> add_contents();
   Result<void> add_contents_of(std::uint64_t index);
   Result<void> add_manifest();
@@ -60,7 +71,8 @@ class EvidenceWriter {
   const ExportOptions& options_;
   BundleSink& sink_;
   Checkpoint head_;
-  VerifierKey key_;                                                // that signed it
+  VerifierKey key_;  // that signed it
+  Pruned pruned_;
   std::map<std::string, std::pair<Digest, std::uint64_t>> files_;  // name -> digest, bytes
   ExportSummary summary_;
 };
@@ -78,10 +90,20 @@ Result<void> EvidenceWriter::add_tree() {
     const auto hashes = reader_.tile(tile);
     if (!hashes) return hashes.error();
     if (auto done = add(tile_path(tile), *hashes); !done) return done;
-    if (tile.level != 0) continue;
+    if (tile.level != 0 || tile.index * kTileWidth < pruned_.minimum_index) continue;
     const auto entries = reader_.entries(tile.index, tile.width);
     if (!entries) return entries.error();
     if (auto done = add(entries_path(tile.index, tile.width), *entries); !done) return done;
+  }
+  return {};
+}
+
+/// Leaves below the minimum index that stayed.
+Result<void> EvidenceWriter::add_kept() {
+  for (const std::uint64_t index : pruned_.kept) {
+    const auto leaf = reader_.leaf(index);
+    if (!leaf) return leaf.error();
+    if (auto done = add("kept/" + std::to_string(index), leaf->bytes); !done) return done;
   }
   return {};
 }
@@ -90,15 +112,16 @@ Result<std::set<std::uint64_t>> EvidenceWriter::chosen_leaves() {
   std::set<std::uint64_t> leaves;
   if (!options_.ids.empty()) {
     for (const Uuid& id : options_.ids) {
-      const auto found = reader_.leaves_of(id);
+      const auto found = leaves_with_id(reader_.data_dir(), id);
       if (!found) return found.error();
-      for (const StoredLeaf& leaf : *found) leaves.insert(leaf.index);
+      leaves.insert(found->begin(), found->end());
       ++summary_.records;
     }
   } else {
     const auto records = reader_.list(options_.filter);
     if (!records) return records.error();
     for (const RecordSummary& record : *records) {
+      if (pruned_.covers(record.index)) continue;
       leaves.insert(record.index);
       if (record.response_index) leaves.insert(*record.response_index);
       if (record.type == "request" && record.index < head_.size) ++summary_.records;
@@ -120,6 +143,10 @@ Result<void> EvidenceWriter::add_contents() {
 
 Result<void> EvidenceWriter::add_contents_of(std::uint64_t index) {
   const auto leaf = reader_.leaf(index);
+  if (!leaf && leaf.error().code == Errc::erased) {
+    ++summary_.pruned;
+    return {};
+  }
   if (!leaf) return leaf.error();
   const auto head = read_leaf_head(leaf->json);
   if (!head) return head.error();
@@ -164,14 +191,16 @@ Result<void> EvidenceWriter::add_manifest() {
   for (const auto& [name, file] : files_) {
     files.push_back({{"name", name}, {"sha256", file.first.hex()}, {"bytes", file.second}});
   }
-  const std::string manifest = canonical({{"format", "verbatim-evidence/1"},
-                                          {"origin", head_.origin},
-                                          {"vkey", key_.str()},
-                                          {"size", head_.size},
-                                          {"root", head_.root.hex()},
-                                          {"records", summary_.records},
-                                          {"selection", selection()},
-                                          {"files", std::move(files)}});
+  Json members = {{"format", pruned_.leaf ? "verbatim-evidence/2" : "verbatim-evidence/1"},
+                  {"origin", head_.origin},
+                  {"vkey", key_.str()},
+                  {"size", head_.size},
+                  {"root", head_.root.hex()},
+                  {"records", summary_.records},
+                  {"selection", selection()},
+                  {"files", std::move(files)}};
+  if (pruned_.leaf) members["minimum_index"] = pruned_.minimum_index;
+  const std::string manifest = canonical(members);
   const std::string statement =
       canonical({{"_type", "https://in-toto.io/Statement/v1"},
                  {"subject", Json::array({{{"name", "manifest.json"},

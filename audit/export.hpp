@@ -37,6 +37,7 @@ struct ExportSummary {
   std::uint64_t records = 0;   ///< chosen exchanges
   std::uint64_t contents = 0;  ///< disclosed
   std::uint64_t erased = 0;    ///< chosen, but erased
+  std::uint64_t pruned = 0;    ///< leaves chosen, but pruned
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;  ///< before compression
 };

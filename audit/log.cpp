@@ -2,8 +2,12 @@
 
 #include "audit/append_socket.hpp"
 #include "audit/eraser.hpp"
+#include "audit/erasure.hpp"
 #include "audit/folder_lock.hpp"
+#include "audit/json_member.hpp"
 #include "audit/key_rotator.hpp"
+#include "audit/pruner.hpp"
+#include "audit/retention.hpp"
 #include "audit/writer.hpp"
 
 #include <pthread.h>
@@ -74,9 +78,12 @@ class Log::Impl {
   Result<void> append_first_leaves(bool created, const std::vector<OpenRequest>& open);
   void run();
   Result<Appended> complete_and_append(LeafDraft draft);
+  Result<Appended> prune(const LeafDraft& draft);
+  bool empty_wal();
   Result<void> on_writer(const std::function<Result<void>()>& work);
   Result<void> erase_on_writer(const std::function<Result<void>(Eraser&)>& work);
   Result<void> erase_subject(const EraseRequest& request, ErasureReport& report);
+  Result<void> check_subject_kept(Queries& queries, std::int64_t kek, const EraseRequest& request);
   void prepare_ahead();
   std::vector<QueuedDraft> take_batch(std::unique_lock<std::mutex>& lock);
   void write(std::vector<QueuedDraft> batch);
@@ -179,6 +186,7 @@ Result<void> Log::Impl::open() {
   writer_ = std::make_unique<BatchWriter>(std::move(*store), std::move(*signer), *keys_,
                                           std::move(*state));
   if (auto done = Eraser(*writer_, *keys_, ids_, clock_).finish_interrupted(); !done) return done;
+  if (auto done = Pruner(*writer_).finish_interrupted(); !done) return done;
   stats_.leaves = writer_->size();
 
   // 4. From here on everything goes the usual way.
@@ -283,6 +291,7 @@ void Log::Impl::append(LeafDraft draft, AppendDone done) {
 Result<Appended> Log::Impl::append_and_wait(LeafDraft draft) {
   VERBATIM_CHECK(std::this_thread::get_id() != thread_.get_id());
   if (changes_key(draft)) return complete_and_append(std::move(draft));
+  if (prunes(draft)) return prune(draft);
   std::promise<Result<Appended>> promise;
   auto future = promise.get_future();
   append(std::move(draft),
@@ -381,16 +390,85 @@ Result<ErasureReport> Log::Impl::erase(const EraseRequest& request) {
     done = Error{Errc::invalid_input, "an erasure is of a record or of a subject", "", ""};
   }
   if (!done) return done.error();
-  // What was there before is in the WAL until that is emptied, and readers may be in the way for a moment.
-  for (int attempt = 0; attempt < kEmptyWalAttempts && !report.wal_emptied; ++attempt) {
-    done = on_writer([&]() -> Result<void> {
-      report.wal_emptied = writer_->store().truncate_wal(kEmptyWalWaitMs);
+  report.wal_emptied = empty_wal();
+  return report;
+}
+
+/// What was there before is in the WAL until that is emptied, and readers may be in the way for a moment.
+bool Log::Impl::empty_wal() {
+  bool emptied = false;
+  for (int attempt = 0; attempt < kEmptyWalAttempts && !emptied; ++attempt) {
+    const auto done = on_writer([&]() -> Result<void> {
+      emptied = writer_->store().truncate_wal(kEmptyWalWaitMs);
       wal_copied_at_ = 0;
       return {};
     });
+    if (!done) return false;
+  }
+  return emptied;
+}
+
+/// Planned beside the writer, decided by one leaf, and then done piece by piece, so that exchanges go on meanwhile.
+Result<Appended> Log::Impl::prune(const LeafDraft& draft) {
+  const std::string reason = text_at(draft.fields, "reason");
+  if (auto given = check_reason(reason, text_at(draft.fields, "actor")); !given) {
+    return given.error();
+  }
+  const auto before = parse_rfc3339(text_at(draft.fields, "before"));
+  if (!before) return before.error();
+  const auto plan = plan_prune(options_.data_dir, *before, clock_.now_us());
+  if (!plan) return plan.error();
+  if (plan->minimum_index <= plan->before.minimum_index) {
+    return Error{Errc::invalid_input, "nothing can be pruned yet: " + plan->stopped_by,
+                 options_.data_dir.string(), "only whole tiles of 256 leaves go"};
+  }
+  Result<Appended> appended = stopped_error();
+  std::optional<Pruner> pruner;
+  auto done = on_writer([&]() -> Result<void> {
+    pruner.emplace(*writer_);
+    appended = pruner->begin(*plan, draft, ids_.next(), clock_.now_us());
+    return {};
+  });
+  if (!done) return done.error();
+  if (!appended) return appended;
+  for (bool more = true; more;) {
+    done = on_writer([&]() -> Result<void> {
+      const auto step = pruner->step();
+      more = step && *step;
+      copy_wal(false);
+      ++erasures_;  // who keeps contents in memory forgets them
+      return step ? Result<void>() : Result<void>(step.error());
+    });
     if (!done) return done.error();
   }
-  return report;
+  if (!empty_wal()) {
+    return Error{Errc::unavailable,
+                 "it is pruned, but a reader kept the write-ahead log from being emptied",
+                 options_.data_dir.string(), "it is emptied when the log is closed"};
+  }
+  return appended;
+}
+
+Result<void> Log::Impl::check_subject_kept(Queries& queries, std::int64_t kek,
+                                           const EraseRequest& request) {
+  const auto leave = retention_override(queries, request.scope);
+  if (!leave) return leave.error();
+  // What comes meanwhile is checked when it goes: this must not run after it.
+  const auto size = queries.leaf_count();
+  if (!size) return size.error();
+  for (std::uint64_t from = 0;;) {
+    const auto ids = contents_under_key(queries, kek, from);
+    if (!ids) return ids.error();
+    if (ids->empty() || ids->front() >= *size * kContentsMax) return {};
+    std::optional<std::uint64_t> last;
+    for (const std::uint64_t id : *ids) {
+      if (last == id / kContentsMax) continue;
+      last = id / kContentsMax;
+      auto free = check_retention(queries, *last, clock_.now_us(), *leave);
+      if (!free) return free;
+    }
+    from = ids->back() + 1;
+  }
 }
 
 /// Piece by piece, so that exchanges go on meanwhile; the key goes with the last piece.
@@ -404,6 +482,8 @@ Result<void> Log::Impl::erase_subject(const EraseRequest& request, ErasureReport
   auto reading = Database::open(options_.data_dir / "log.db", Database::Mode::read);
   if (!reading) return reading.error();
   Queries queries(*reading);
+  // All of it may go, or none: otherwise a part would be gone before the first that may not.
+  if (auto free = check_subject_kept(queries, **kek, request); !free) return free;
   std::uint64_t from = 0;
   for (bool destroyed = false; !destroyed;) {
     const auto ids = contents_under_key(queries, **kek, from);

@@ -5,6 +5,7 @@
 #include <kLogMigration0002.hpp>
 #include <kLogMigration0003.hpp>
 #include <kLogMigration0004.hpp>
+#include <kLogMigration0005.hpp>
 
 #include <array>
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace verbatim::audit {
 
-inline constexpr std::array kLogMigrations = {kLogMigration0001, kLogMigration0002,
-                                              kLogMigration0003, kLogMigration0004};
+inline constexpr std::array kLogMigrations = {
+    kLogMigration0001, kLogMigration0002, kLogMigration0003, kLogMigration0004, kLogMigration0005};
 
 /// The SQL that brings a log of format `from` (0: an empty file) to format `to`.
 [[nodiscard]] inline std::string log_migrations(std::int64_t from, std::int64_t to) {

@@ -109,7 +109,14 @@ Result<std::string> Queries::leaf(std::uint64_t index) {
     return Error{Errc::not_found, "there is no leaf " + std::to_string(index), db_.path().string(),
                  ""};
   }
-  return rows.text(0);
+  std::string bytes = rows.text(0);
+  if (!bytes.empty()) return bytes;
+  const auto prune = newest_prune(static_cast<std::uint64_t>(INT64_MAX));
+  const bool said = prune && *prune;
+  return Error{Errc::erased,
+               "leaf " + std::to_string(index) + " was pruned" +
+                   (said ? ", as leaf " + std::to_string((*prune)->first) + " says" : ""),
+               "", ""};
 }
 
 Result<Digest> Queries::node(int level, std::uint64_t n) {
@@ -188,6 +195,40 @@ Result<void> Queries::key_changes(
 Result<void> Queries::timestamps(const std::function<bool(std::uint64_t, std::string_view)>& each) {
   return each_row(timestamps_.run(),
                   [&](const Rows& rows) { return each(rows.size(0), as_text(rows.blob(1))); });
+}
+
+Result<void> Queries::retention_overrides(
+    const std::function<bool(std::uint64_t, std::string_view)>& each) {
+  return each_row(retention_overrides_.run(),
+                  [&](const Rows& rows) { return each(rows.size(0), as_text(rows.blob(1))); });
+}
+
+Result<std::optional<std::pair<std::uint64_t, std::string>>> Queries::newest_prune(
+    std::uint64_t size) {
+  Rows rows = newest_prune_.run(size);
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row) return std::optional<std::pair<std::uint64_t, std::string>>();
+  return std::optional(std::pair(rows.size(0), rows.text(1)));
+}
+
+Result<void> Queries::not_pruned(std::uint64_t from, std::uint64_t to,
+                                 const std::function<bool(std::uint64_t)>& each) {
+  return each_row(not_pruned_.run(from, to), [&](const Rows& rows) { return each(rows.size(0)); });
+}
+
+Result<void> Queries::sizes(std::uint64_t from, std::uint64_t to,
+                            const std::function<void(std::uint64_t, std::uint64_t, bool)>& each) {
+  auto read = each_row(leaf_sizes_.run(from, to), [&](const Rows& rows) {
+    each(rows.size(0), rows.size(1), false);
+    return true;
+  });
+  if (!read) return read;
+  return each_row(content_sizes_.run(from * kContentsMax, to * kContentsMax),
+                  [&](const Rows& rows) {
+                    each(rows.size(0) / kContentsMax, rows.size(1), true);
+                    return true;
+                  });
 }
 
 Result<void> Queries::content_ids_of_key(std::int64_t kek, std::uint64_t from,

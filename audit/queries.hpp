@@ -9,11 +9,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace verbatim::audit {
 
 inline constexpr std::int64_t kLogApplicationId = 0x7662'6c67;  // "vblg"
-inline constexpr std::int64_t kLogVersion = 4;
+inline constexpr std::int64_t kLogVersion = 5;
 
 /// A row of `checkpoint`.
 struct StoredCheckpoint {
@@ -54,6 +55,7 @@ class Queries {
 
   [[nodiscard]] Result<std::uint64_t> leaf_count();
   [[nodiscard]] Result<std::optional<StoredCheckpoint>> newest_checkpoint();
+  /// `erased`, saying by which leaf, if it was pruned.
   [[nodiscard]] Result<std::string> leaf(std::uint64_t index);
   [[nodiscard]] Result<Digest> node(int level, std::uint64_t n);
   /// A source that borrows this object.
@@ -88,6 +90,19 @@ class Queries {
   /// Leaves that hold time stamps, in order.
   Result<void> timestamps(
       const std::function<bool(std::uint64_t index, std::string_view bytes)>& each);
+  /// Leaves by which somebody gave leave to erase before a minimum period ends, in order.
+  Result<void> retention_overrides(
+      const std::function<bool(std::uint64_t index, std::string_view bytes)>& each);
+  /// The newest `prune` leaf below `size`: its index and bytes.
+  [[nodiscard]] Result<std::optional<std::pair<std::uint64_t, std::string>>> newest_prune(
+      std::uint64_t size);
+  /// Leaves with from <= index < to whose bytes are there, in order.
+  Result<void> not_pruned(std::uint64_t from, std::uint64_t to,
+                          const std::function<bool(std::uint64_t index)>& each);
+  /// How many bytes the leaves with from <= index < to have, and each of their contents; those that are there.
+  Result<void> sizes(
+      std::uint64_t from, std::uint64_t to,
+      const std::function<void(std::uint64_t leaf, std::uint64_t bytes, bool content)>& each);
   /// Contents wrapped by this key that are there, from `from` on. Reads every row's head.
   Result<void> content_ids_of_key(std::int64_t kek, std::uint64_t from,
                                   const std::function<bool(std::uint64_t id)>& each);
@@ -126,6 +141,16 @@ class Queries {
       SELECT idx, bytes FROM leaf
       WHERE type IN ('key_rotated', 'key_retired') AND idx < ?1 ORDER BY idx)"};
   Statement timestamps_{db_, "SELECT idx, bytes FROM leaf WHERE type = 'timestamp' ORDER BY idx"};
+  Statement retention_overrides_{
+      db_, "SELECT idx, bytes FROM leaf WHERE type = 'retention_override' ORDER BY idx"};
+  Statement newest_prune_{db_, R"(
+      SELECT idx, bytes FROM leaf WHERE type = 'prune' AND idx < ?1 ORDER BY idx DESC LIMIT 1)"};
+  Statement not_pruned_{db_, R"(
+      SELECT idx FROM leaf WHERE idx >= ?1 AND idx < ?2 AND type != 'pruned' ORDER BY idx)"};
+  Statement leaf_sizes_{db_, R"(
+      SELECT idx, length(bytes) FROM leaf WHERE idx >= ?1 AND idx < ?2 AND type != 'pruned')"};
+  Statement content_sizes_{db_, R"(
+      SELECT id, length(sealed) FROM content WHERE id >= ?1 AND id < ?2 AND sealed IS NOT NULL)"};
   Statement content_ids_of_key_{db_, R"(
       SELECT id FROM content WHERE id >= ?2 AND kek = ?1 AND sealed IS NOT NULL ORDER BY id)"};
   Statement oldest_first_{db_, R"(

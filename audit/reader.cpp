@@ -317,6 +317,7 @@ Result<std::string> LogReader::entries(std::uint64_t index, std::uint64_t width)
     const std::uint64_t from = index * kTileWidth;
     const bool sane = index < 1ull << 40 && width >= 1 && width <= kTileWidth;
     auto read = q.leaves(from, sane ? from + width : from, [&](const LeafRow& row) {
+      if (row.bytes.empty()) return false;  // pruned
       append_entry(bundle, as_text(row.bytes));
       ++found;
       return true;

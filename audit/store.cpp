@@ -15,8 +15,13 @@ namespace {
 constexpr std::uint64_t kPageBytes = 16'384;
 
 /// Refuses what the log never does, so that no later mistake in a statement can.
-int only_append(void*, int action, const char* table, const char*, const char*, const char*) {
+int only_append(void*, int action, const char* table, const char* column, const char*,
+                const char*) {
   const std::string_view name = table != nullptr ? table : "";
+  // What stays of a leaf that is pruned.
+  const std::string_view changed = column != nullptr ? column : "";
+  const bool stays =
+      changed == "idx" || changed == "id" || changed == "time_us" || changed == "hashes";
   switch (action) {
     case SQLITE_DELETE:
       return name == "canonical_output" ? SQLITE_OK : SQLITE_DENY;
@@ -27,6 +32,7 @@ int only_append(void*, int action, const char* table, const char*, const char*, 
     case SQLITE_ATTACH:
       return SQLITE_DENY;
     case SQLITE_UPDATE:
+      if (name == "leaf") return stays ? SQLITE_DENY : SQLITE_OK;  // and its trigger says more
       return name == "canonical_output" || name == "content" ? SQLITE_OK : SQLITE_DENY;
     default:
       return SQLITE_OK;
@@ -127,6 +133,22 @@ Result<void> Store::insert_content(std::uint64_t id, std::int64_t kek, int codec
 Result<void> Store::erase_content(std::uint64_t id) {
   if (auto erased = erase_content_.run(id).finish(); !erased) return erased;
   return forget_canonical_.run(id / kContentsMax).finish();
+}
+
+Result<void> Store::forget_canonical_below(std::uint64_t leaf) {
+  return forget_canonical_below_.run(leaf).finish();
+}
+
+Result<void> Store::prune(const std::vector<std::uint64_t>& leaves) {
+  auto transaction = begin();
+  if (!transaction) return transaction.error();
+  for (const std::uint64_t leaf : leaves) {
+    if (auto gone = prune_leaf_.run(leaf).finish(); !gone) return gone;
+    const std::uint64_t first = leaf * kContentsMax;
+    if (auto gone = prune_contents_.run(first, first + kContentsMax).finish(); !gone) return gone;
+  }
+  if (auto there = check_in_place(); !there) return there;
+  return transaction->commit();
 }
 
 Result<void> Store::put_canonical(const CanonicalOutput& output, std::uint64_t leaf,

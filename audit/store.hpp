@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace verbatim::audit {
 
@@ -35,6 +36,10 @@ class Store {
                               std::string_view sealed);
   /// Sets a content's BLOBs to NULL, and takes its record out of the cache.
   Result<void> erase_content(std::uint64_t id);
+  /// Takes records of leaves below `leaf` out of the cache.
+  Result<void> forget_canonical_below(std::uint64_t leaf);
+  /// These leaves lose their bytes and contents, together: a transaction of its own. `in_doubt` as for commit().
+  Result<void> prune(const std::vector<std::uint64_t>& leaves);
   /// The first record for a key stays until it expires.
   Result<void> put_canonical(const CanonicalOutput& output, std::uint64_t leaf,
                              std::int64_t now_us);
@@ -77,6 +82,13 @@ class Store {
       db_, "INSERT OR FAIL INTO content (id, kek, codec, dek, sealed) VALUES (?1, ?2, ?3, ?4, ?5)"};
   Statement erase_content_{db_, "UPDATE content SET dek = NULL, sealed = NULL WHERE id = ?1"};
   Statement forget_canonical_{db_, "DELETE FROM canonical_output WHERE leaf = ?1"};
+  Statement forget_canonical_below_{db_, "DELETE FROM canonical_output WHERE leaf < ?1"};
+  Statement prune_leaf_{db_, R"(
+      UPDATE leaf SET type = 'pruned', status = NULL, model = NULL, route = NULL, cache = NULL,
+                      tenant = NULL, bytes = x''
+      WHERE idx = ?1)"};
+  Statement prune_contents_{db_, R"(
+      UPDATE content SET dek = NULL, sealed = NULL WHERE id >= ?1 AND id < ?2 AND sealed IS NOT NULL)"};
   Statement put_canonical_{db_, R"(
       INSERT INTO canonical_output (key, leaf, expires_us) VALUES (?1, ?2, ?3)
       ON CONFLICT (key) DO UPDATE SET leaf = ?2, expires_us = ?3

@@ -61,7 +61,10 @@ struct VerifyReport {
   std::uint64_t erased = 0;  ///< contents that are gone; of a bundle: that its leaves say are gone
   std::string contents_unchecked;  ///< why contents could not be opened; "" if they were
   TimestampSummary timestamps;
-  std::vector<Problem> problems;  ///< At most 1,000; the verdict counts all.
+  std::uint64_t minimum_index = 0;  ///< leaves below it were pruned, but for a few
+  std::uint64_t pruned = 0;         ///< leaves that are gone: their hashes are in the tree
+  bool prune_unfinished = false;    ///< some are still there: the log's next start takes them away
+  std::vector<Problem> problems;    ///< At most 1,000; the verdict counts all.
 };
 
 /// Verifies the log in a data folder (live or not), or a bundle (folder or zip). An error means that nothing

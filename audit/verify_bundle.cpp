@@ -5,6 +5,7 @@
 #include "audit/findings.hpp"
 #include "audit/json_member.hpp"
 #include "audit/merkle.hpp"
+#include "audit/prune.hpp"
 #include "audit/tiles.hpp"
 #include "audit/verify_leaf.hpp"
 #include "audit/verify_log.hpp"
@@ -12,6 +13,7 @@
 #include "schema/file.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 #include <utility>
@@ -74,12 +76,18 @@ class BundleVerifier {
   Result<void> read_manifest();
   void check_manifest_signature();
   void check_files();
+  void read_kept();
   void read_keys();
+  void read_ahead(std::uint64_t index, std::string_view leaf);
   void announce_timestamps();
   Result<void> add_key(std::uint64_t index, std::string_view leaf);
   Result<void> check_given_key();
   Result<void> check_head();
   void check_tree();
+  bool check_pruned_tile(std::uint64_t from);
+  bool check_entries(std::uint64_t from, std::uint64_t width);
+  void add_to_tree(const Digest& hash);
+  void check_prune();
   void check_leaf(std::uint64_t index, std::string_view bytes);
   void check_erasure(std::uint64_t index, const Json& leaf);
   void check_content(std::uint64_t index, const ContentReference& reference);
@@ -93,6 +101,11 @@ class BundleVerifier {
   VerifierKey key_;        // that the manifest names
   KeyChain chain_ = key_;  // of the keys that the leaves name
   std::string note_;
+  std::uint64_t minimum_index_ = 0;            // that the manifest names, until a leaf says it too
+  std::map<std::uint64_t, std::string> kept_;  // leaves below it that are here
+  Pruned pruned_;                              // what the newest `prune` leaf says
+  std::uint64_t gone_ = 0;
+  Result<void> keys_fit_;
   std::map<std::uint64_t, Json> timestamp_leaves_;
   TimestampCheck timestamps_{std::nullopt};
   std::optional<Checkpoint> head_;
@@ -114,6 +127,7 @@ Result<VerifyReport> BundleVerifier::run() {
   if (auto done = read_manifest(); !done) return done.error();
   check_manifest_signature();
   check_files();
+  read_kept();
   read_keys();
   if (auto done = check_given_key(); !done) return done.error();
   if (auto done = check_head(); !done) return done.error();
@@ -132,16 +146,23 @@ Result<void> BundleVerifier::read_manifest() {
     return Error{Errc::invalid_input, "the manifest is not a JSON object", where, ""};
   }
   const std::string format = text_at(*json, "format");
-  if (format != "verbatim-evidence/1") {
+  if (format != "verbatim-evidence/1" && format != "verbatim-evidence/2") {
     const bool ours = format.starts_with("verbatim-evidence/");
     return Error{ours ? Errc::newer_version : Errc::invalid_input,
                  "the bundle's format is '" + format.substr(0, 64) +
-                     "', this verbatim knows "
-                     "verbatim-evidence/1",
+                     "', this verbatim knows verbatim-evidence/1 and 2",
                  where, ""};
   }
   manifest_bytes_ = std::move(*bytes);
   manifest_ = *json;
+  const Json* const minimum = member(manifest_, "minimum_index");
+  if (minimum != nullptr && minimum->is_number_unsigned()) {
+    minimum_index_ = minimum->get<std::uint64_t>();
+  }
+  if (minimum_index_ % kTileWidth != 0) {
+    findings_.tampered("prune", "the manifest's minimum index is no whole number of tiles");
+    minimum_index_ = 0;
+  }
   const std::string named = text_at(manifest_, "vkey");
   const auto key = parse_vkey(named);
   if (!key) {
@@ -221,6 +242,23 @@ void BundleVerifier::announce_timestamps() {
   }
 }
 
+/// Leaves of before the minimum index, each in a file of its own.
+void BundleVerifier::read_kept() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder_ / "kept", error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::uint64_t index = 0;
+    const auto [last, wrong] = std::from_chars(name.data(), name.data() + name.size(), index);
+    auto leaf = read_file(entry->path(), kLeafBytesMax);
+    if (wrong != std::errc() || name != std::to_string(index) || index >= minimum_index_ || !leaf) {
+      findings_.tampered("kept", "kept/" + name + " is no leaf below the minimum index");
+    } else {
+      kept_.emplace(index, std::move(*leaf));
+    }
+  }
+}
+
 /// The keys come from leaves that are not checked yet: all of them are, later, or the bundle is not valid.
 void BundleVerifier::read_keys() {
   const auto stored = read_file(folder_ / "checkpoint", kNoteBytesMax);
@@ -228,30 +266,31 @@ void BundleVerifier::read_keys() {
   const auto note = parse_note(note_);
   const auto head = note ? parse_checkpoint_text(note->text) : Result<Checkpoint>(note.error());
   chain_ = key_;
-  Result<void> fits;
-  for (std::uint64_t index = 0; head && fits && index < head->size;) {
+  for (const auto& [index, leaf] : kept_) read_ahead(index, leaf);
+  for (std::uint64_t index = minimum_index_; head && keys_fit_ && index < head->size;) {
     const std::uint64_t width = std::min(kTileWidth, head->size - index);
     const auto bundle =
         read_file(folder_ / entries_path(index / kTileWidth, width), kEntriesBytesMax);
     const auto leaves =
         bundle ? split_entries(*bundle) : Result<std::vector<std::string_view>>(bundle.error());
     if (!leaves) return;  // check_tree() says so
-    for (const std::string_view leaf : *leaves) {
-      if (fits && (index == 0 || leaf.find(R"("type":"key_r)") != std::string_view::npos)) {
-        fits = add_key(index, leaf);
-      }
-      if (leaf.find(R"("type":"timestamp")") != std::string_view::npos) {
-        const auto json = parse_json(leaf);
-        if (json && text_at(*json, "type") == "timestamp") timestamp_leaves_.emplace(index, *json);
-      }
-      ++index;
-    }
+    for (const std::string_view leaf : *leaves) read_ahead(index++, leaf);
   }
-  if (fits && chain_.newest() == key_) return;
-  findings_.tampered(
-      "key_chain",
-      fits ? "the manifest names another key than the leaves: " + key_.str() : fits.error().what);
+  if (keys_fit_ && chain_.newest() == key_) return;
+  findings_.tampered("key_chain",
+                     keys_fit_ ? "the manifest names another key than the leaves: " + key_.str()
+                               : keys_fit_.error().what);
   chain_ = key_;
+}
+
+/// What has to be known before the tree is read.
+void BundleVerifier::read_ahead(std::uint64_t index, std::string_view leaf) {
+  if (keys_fit_ && (index == 0 || leaf.find(R"("type":"key_r)") != std::string_view::npos)) {
+    keys_fit_ = add_key(index, leaf);
+  }
+  if (leaf.find(R"("type":"timestamp")") == std::string_view::npos) return;
+  const auto json = parse_json(leaf);
+  if (json && text_at(*json, "type") == "timestamp") timestamp_leaves_.emplace(index, *json);
 }
 
 /// Leaf 0 names the first key, others those that followed.
@@ -311,31 +350,18 @@ Result<void> BundleVerifier::check_head() {
 }
 
 void BundleVerifier::check_tree() {
-  const auto compare = [this](const TileName& name, std::string_view hashes) {
-    compare_tile(name, hashes);
-  };
   heads_.reached(0, [] { return empty_root(); });
   for (std::uint64_t from = 0; from < head_->size; from += kTileWidth) {
     const std::uint64_t width = std::min(kTileWidth, head_->size - from);
-    const std::string name = entries_path(from / kTileWidth, width);
-    const auto bundle = read_file(folder_ / name, kEntriesBytesMax);
-    const auto leaves =
-        bundle ? split_entries(*bundle) : Result<std::vector<std::string_view>>(bundle.error());
-    if (!leaves || leaves->size() != width) {
-      // Without the leaves the tree cannot be computed any further.
-      findings_.tampered("entries", name + " is missing, or does not hold its leaves", from);
-      return;
-    }
-    for (const std::string_view leaf : *leaves) {
-      check_leaf(tree_.size(), leaf);
-      const Digest hash = leaf_hash(as_bytes(leaf));
-      tiles_.add(hash, compare);
-      tree_.append(hash, [](const Digest&) {});
-      heads_.reached(tree_.size(), [this] { return tree_.root(); });
-    }
+    const bool read = from < minimum_index_ && width == kTileWidth ? check_pruned_tile(from)
+                                                                   : check_entries(from, width);
+    // Without the leaves the tree cannot be computed any further.
+    if (!read) return;
     if (options_.progress) options_.progress(tree_.size(), head_->size);
   }
-  tiles_.finish(compare);
+  tiles_.finish(
+      [this](const TileName& name, std::string_view hashes) { compare_tile(name, hashes); });
+  check_prune();
   if (options_.contents && content_files_ != content_files_named_) {
     findings_.tampered("content_extra", "there are contents that no leaf commits to");
   }
@@ -344,6 +370,67 @@ void BundleVerifier::check_tree() {
     findings_.tampered("checkpoint_root", "the leaves do not hash to the checkpoint's root");
   }
   heads_.conclude(newest_matches, findings_);
+}
+
+void BundleVerifier::add_to_tree(const Digest& hash) {
+  tiles_.add(hash,
+             [this](const TileName& name, std::string_view hashes) { compare_tile(name, hashes); });
+  tree_.append(hash, [](const Digest&) {});
+  heads_.reached(tree_.size(), [this] { return tree_.root(); });
+}
+
+bool BundleVerifier::check_entries(std::uint64_t from, std::uint64_t width) {
+  const std::string name = entries_path(from / kTileWidth, width);
+  const auto bundle = read_file(folder_ / name, kEntriesBytesMax);
+  const auto leaves =
+      bundle ? split_entries(*bundle) : Result<std::vector<std::string_view>>(bundle.error());
+  if (!leaves || leaves->size() != width) {
+    findings_.tampered("entries", name + " is missing, or does not hold its leaves", from);
+    return false;
+  }
+  for (const std::string_view leaf : *leaves) {
+    check_leaf(tree_.size(), leaf);
+    add_to_tree(leaf_hash(as_bytes(leaf)));
+  }
+  return true;
+}
+
+/// Of leaves that were pruned the hashes are here, and they lead to the root or not.
+bool BundleVerifier::check_pruned_tile(std::uint64_t from) {
+  const std::string name = tile_path({0, from / kTileWidth, kTileWidth});
+  const auto hashes = read_file(folder_ / name, kTileWidth * 32);
+  if (!hashes || hashes->size() != kTileWidth * 32) {
+    findings_.tampered("tile", name + " is missing, or does not hold the tree's hashes");
+    return false;
+  }
+  for (std::uint64_t i = 0; i < kTileWidth; ++i) {
+    Digest hash;
+    std::copy_n(as_bytes(*hashes).begin() + static_cast<std::ptrdiff_t>(i * 32), 32,
+                hash.bytes.begin());
+    const auto kept = kept_.find(from + i);
+    if (kept == kept_.end()) {
+      leaves_.pruned(from + i);
+      ++gone_;
+    } else {
+      if (leaf_hash(as_bytes(kept->second)) != hash) {
+        findings_.tampered(
+            "kept", "kept/" + std::to_string(from + i) + " is not the leaf of its tile", from + i);
+      }
+      check_leaf(from + i, kept->second);
+    }
+    add_to_tree(hash);
+  }
+  return true;
+}
+
+/// What is not here must be what the newest `prune` leaf says.
+void BundleVerifier::check_prune() {
+  std::set<std::uint64_t> kept;
+  for (const auto& [index, leaf] : kept_) kept.insert(index);
+  if (pruned_.minimum_index == minimum_index_ && pruned_.kept == kept) return;
+  findings_.tampered("prune",
+                     "the leaves that are not here are not those that a leaf says were "
+                     "pruned");
 }
 
 void BundleVerifier::compare_tile(const TileName& name, std::string_view hashes) {
@@ -361,6 +448,11 @@ void BundleVerifier::check_leaf(std::uint64_t index, std::string_view bytes) {
   const auto [first, anew] = first_by_id_.emplace(leaf->head.id, index);
   if (!anew) check_shared_id(first->second, index, leaf->head, findings_);
   if (leaf->head.type == "erasure") check_erasure(index, leaf->json);
+  if (leaf->head.type == "prune") {
+    auto pruned = read_prune(index, leaf->json);
+    if (!pruned) findings_.tampered("prune", pruned.error().what, index);
+    if (pruned) pruned_ = std::move(*pruned);
+  }
   if (leaf->head.type == "timestamp") timestamps_.met(index, findings_);
   if (!options_.contents) return;
   for (const ContentReference& reference : leaf->head.contents) check_content(index, reference);
@@ -422,6 +514,8 @@ VerifyReport BundleVerifier::report() {
   report.checked_contents = checked_contents_;
   report.erased = erased_;
   report.timestamps = timestamps_.summary();
+  report.minimum_index = minimum_index_;
+  report.pruned = gone_;
   return report;
 }
 

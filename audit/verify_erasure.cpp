@@ -1,5 +1,7 @@
 #include "audit/verify_erasure.hpp"
 
+#include <iterator>
+
 namespace verbatim::audit {
 
 void ErasureCheck::named(std::uint64_t index, const Json& erasure, Findings& findings) {
@@ -12,6 +14,7 @@ void ErasureCheck::named(std::uint64_t index, const Json& erasure, Findings& fin
   for (const ErasedContents& contents : *erased) {
     for (const std::string& field : contents.fields) {
       if (unnamed_.erase({contents.leaf, field}) == 1) continue;
+      if (contents.leaf < pruned_below_) continue;
       findings.tampered("erasure",
                         name + " says that " + field + " of leaf " + std::to_string(contents.leaf) +
                             " was erased, but it is there, or was erased before",
@@ -29,11 +32,12 @@ void ErasureCheck::named_meanwhile(const Json& erasure) {
 }
 
 void ErasureCheck::finish(Findings& findings) const {
-  if (unnamed_.empty()) return;
-  const auto& [leaf, field] = *unnamed_.begin();
+  const auto first = unnamed_.lower_bound({pruned_below_, ""});
+  if (first == unnamed_.end()) return;
+  const auto& [leaf, field] = *first;
   findings.tampered(
       "erased_without_leaf",
-      std::to_string(unnamed_.size()) +
+      std::to_string(std::distance(first, unnamed_.end())) +
           " contents are gone, and no leaf says that they were erased; the first is " + field +
           " of leaf " + std::to_string(leaf),
       leaf);

@@ -15,6 +15,8 @@ namespace verbatim::audit {
 /// not named yet. Copyable.
 class ErasureCheck {
  public:
+  /// Contents of leaves below this one may be gone without being named: they were pruned.
+  void pruned_below(std::uint64_t minimum_index) { pruned_below_ = minimum_index; }
   void gone(std::uint64_t leaf, const std::string& field) { unnamed_.emplace(leaf, field); }
   /// Problem: `erasure` (the leaf names a content that is there, or that an earlier one named; or it is malformed).
   void named(std::uint64_t index, const Json& erasure, Findings& findings);
@@ -25,6 +27,7 @@ class ErasureCheck {
 
  private:
   std::set<std::pair<std::uint64_t, std::string>> unnamed_;
+  std::uint64_t pruned_below_ = 0;
 };
 
 }  // namespace verbatim::audit

@@ -43,6 +43,8 @@ std::optional<ReadLeaf> LeafCheck::add(std::uint64_t index, std::string_view byt
     const auto request = leaf->json.find("request");
     const bool named = request != leaf->json.end() && request->is_number_unsigned();
     const auto open = named ? open_.find(request->get<std::uint64_t>()) : open_.end();
+    const bool pruned = named && request->get<std::uint64_t>() < pruned_below_;
+    if (pruned && open == open_.end()) return leaf;
     if (open == open_.end() || open->second != head.id) {
       findings.tampered(
           "exchange",

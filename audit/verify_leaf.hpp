@@ -29,6 +29,9 @@ class LeafCheck {
   /// if the leaf cannot be read.
   std::optional<ReadLeaf> add(std::uint64_t index, std::string_view bytes, Findings& findings);
 
+  /// A leaf that was pruned: what was open before it, nobody knows.
+  void pruned(std::uint64_t index) { pruned_below_ = index + 1; }
+  [[nodiscard]] std::uint64_t pruned_below() const { return pruned_below_; }
   /// A leaf that is missing: its part in exchanges is unknown.
   void skip() { incomplete_ = true; }
   /// A leaf was missing or could not be read: open_from() may be wrong.
@@ -40,6 +43,7 @@ class LeafCheck {
 
  private:
   std::map<std::uint64_t, Uuid> open_;  // requests without response, by index
+  std::uint64_t pruned_below_ = 0;
   bool incomplete_ = false;
 };
 

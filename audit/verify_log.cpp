@@ -6,6 +6,7 @@
 #include "audit/json_member.hpp"
 #include "audit/keys.hpp"
 #include "audit/node_check.hpp"
+#include "audit/prune.hpp"
 #include "audit/read_connection.hpp"
 #include "audit/schema_check.hpp"
 #include "audit/signer.hpp"
@@ -32,6 +33,9 @@ struct Progress {
   ErasureCheck erasures;
   Findings findings;
   std::uint64_t checked_leaves = 0, checked_contents = 0, erased = 0;
+  Pruned pruned;           // what the newest `prune` leaf says when the chunk is read
+  std::uint64_t gone = 0;  // leaves that it covers, and that are gone
+  bool prune_unfinished = false;
   std::uint64_t foreign_checkpoints = 0;  // signed by another key than the log's
   std::uint64_t first_foreign = 0;        // size of the first
 };
@@ -54,6 +58,8 @@ class LogVerifier {
   Result<void> check_chunks();
   Result<void> check_chunk(Queries& queries, Progress& p, std::uint64_t from, std::uint64_t to);
   void check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row);
+  static void check_pruned(Progress& p, const LeafRow& row);
+  Result<void> read_pruned_state(Queries& queries, Progress& p) const;
   void check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root);
   void check_id(Queries& queries, Progress& p, std::uint64_t index, const LeafHead& head);
   void check_columns(Progress& p, const LeafRow& row, const ReadLeaf& leaf);
@@ -180,7 +186,8 @@ Result<void> LogVerifier::read_ends() {
     });
     if (!beyond) return beyond;
     const auto first = queries.leaf(0);
-    if (!first && first.error().code != Errc::not_found) return first.error();
+    const Errc missing = first ? Errc::not_found : first.error().code;
+    if (missing != Errc::not_found && missing != Errc::erased) return first.error();
     newest_ = std::move(*newest);
     rows_ = *leaves;
     const auto json = first ? parse_json(*first) : Result<Json>(first.error());
@@ -348,6 +355,7 @@ Result<void> LogVerifier::check_chunks() {
 
 Result<void> LogVerifier::check_chunk(Queries& queries, Progress& p, std::uint64_t from,
                                       std::uint64_t to) {
+  if (auto state = read_pruned_state(queries, p); !state) return state;
   std::multimap<std::uint64_t, std::pair<StoredCheckpoint, ByteVector>> checkpoints;
   auto read = queries.checkpoints(from, to, [&](const StoredCheckpoint& row, Bytes root) {
     checkpoints.emplace(row.size, std::pair(row, ByteVector(root.begin(), root.end())));
@@ -371,6 +379,39 @@ Result<void> LogVerifier::check_chunk(Queries& queries, Progress& p, std::uint64
   return read;
 }
 
+/// On a live log there may be more of it with each chunk.
+Result<void> LogVerifier::read_pruned_state(Queries& queries, Progress& p) const {
+  const auto leaves = queries.leaf_count();
+  if (!leaves) return leaves.error();
+  auto pruned = read_pruned(queries, *leaves);
+  if (!pruned && pruned.error().code == Errc::invalid_input) {
+    p.findings.tampered("prune", pruned.error().what);
+    return {};
+  }
+  if (!pruned) return pruned.error();
+  p.pruned = std::move(*pruned);
+  p.erasures.pruned_below(p.pruned.minimum_index);
+  return {};
+}
+
+/// Of a leaf that is gone its hashes stay, and the tree is computed from them.
+void LogVerifier::check_pruned(Progress& p, const LeafRow& row) {
+  Digest hash;
+  if (!p.pruned.covers(row.index) || row.hashes.size() < hash.bytes.size()) {
+    p.findings.tampered(
+        "leaf_missing",
+        "leaf " + std::to_string(row.index) + " is gone, and no leaf says that it was pruned",
+        row.index);
+    p.leaves.skip();
+    p.nodes.add_missing();
+    return;
+  }
+  std::copy_n(row.hashes.begin(), hash.bytes.size(), hash.bytes.begin());
+  p.nodes.add(hash, row.hashes, p.findings);
+  p.leaves.pruned(row.index);
+  ++p.gone;
+}
+
 void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
                              const LeafRow* row) {
   if (row == nullptr) {
@@ -379,6 +420,8 @@ void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
     p.nodes.add_missing();
     return;
   }
+  if (row->bytes.empty()) return check_pruned(p, *row);
+  p.prune_unfinished |= p.pruned.covers(index);
   p.nodes.add(leaf_hash(row->bytes), row->hashes, p.findings);
   ++p.checked_leaves;
   const auto leaf = p.leaves.add(index, as_text(row->bytes), p.findings);
@@ -430,7 +473,8 @@ void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Byt
     return;
   }
   const bool columns = opened->size == row.size && as_text(root) == as_text(opened->root.view()) &&
-                       (p.leaves.incomplete() || row.open_from == p.leaves.open_from(row.size));
+                       (p.leaves.incomplete() || row.open_from < p.leaves.pruned_below() ||
+                        row.open_from == p.leaves.open_from(row.size));
   if (!columns) {
     p.findings.tampered("checkpoint_columns", name + ": a column does not say what the note says",
                         row.size);
@@ -538,7 +582,8 @@ Result<void> LogVerifier::check_canonical_outputs() {
 
 /// Contents go by an erasure, and an erasure has its leaf. Gone without one, somebody took them away.
 Result<void> LogVerifier::finish_erasures() {
-  auto read = connection_->read([&](Queries& queries) {
+  auto read = connection_->read([&](Queries& queries) -> Result<void> {
+    if (auto state = read_pruned_state(queries, progress_); !state) return state;
     return queries.governance(rows_, [&](std::uint64_t, std::string_view bytes) {
       const auto json = parse_json(bytes);
       if (json && text_at(*json, "type") == "erasure") progress_.erasures.named_meanwhile(*json);
@@ -560,6 +605,9 @@ VerifyReport LogVerifier::report(bool readable) {
   report.erased = progress_.erased;
   report.contents_unchecked = contents_unchecked_;
   report.timestamps = timestamps_.summary();
+  report.minimum_index = progress_.pruned.minimum_index;
+  report.pruned = progress_.gone;
+  report.prune_unfinished = progress_.prune_unfinished;
   if (!readable) return report;
   report.size = progress_.nodes.size();
   report.root = progress_.nodes.root();

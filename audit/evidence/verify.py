@@ -30,7 +30,7 @@ import re
 import sys
 import zlib
 
-FORMAT = "verbatim-evidence/1"
+FORMATS = ("verbatim-evidence/1", "verbatim-evidence/2")
 
 
 class Invalid(Exception):
@@ -401,9 +401,34 @@ def tile_name(number):
     return "/".join(parts)
 
 
-def read_entries(bundle, size):
+def read_pruned(bundle, minimum):
+    """(leaf hashes, entries) below a minimum index: of most leaves the hashes alone are there, and None for the entry."""
+    hashes, entries, present = [], [], set(bundle.names())
+    for tile in range(minimum // 256):
+        data = bundle.read("tile/0/" + tile_name(tile))
+        if len(data) != 256 * 32:
+            raise Invalid("tile/0/%s does not hold 256 hashes" % tile_name(tile))
+        hashes += [data[i : i + 32] for i in range(0, len(data), 32)]
+    for index, value in enumerate(hashes):
+        name = "kept/%d" % index
+        entries.append(bundle.read(name) if name in present else None)
+        if entries[-1] is not None and leaf_hash(entries[-1]) != value:
+            raise Invalid(name + " is not the leaf of its tile")
+    return hashes, entries
+
+
+def check_prune(records, minimum, names, problems):
+    """What is not here must be what the newest leaf about pruning says. Returns how many leaves that are."""
+    pruned = ([r for r in records if r.get("type") == "prune"] or [{"minimum_index": 0, "kept": []}])[-1]
+    kept = ["kept/%d" % index for index in pruned["kept"]]
+    if pruned["minimum_index"] != minimum or sorted(kept) != sorted(n for n in names if n.startswith("kept/")):
+        problems.append("the leaves that are not here are not those that a leaf says were pruned")
+    return minimum - len(kept)
+
+
+def read_entries(bundle, size, minimum):
     entries = []
-    for tile in range((size + 255) // 256):
+    for tile in range(minimum // 256, (size + 255) // 256):
         width = min(256, size - tile * 256)
         name = "tile/entries/" + tile_name(tile) + ("" if width == 256 else ".p/%d" % width)
         data, at = bundle.read(name), 0
@@ -486,16 +511,18 @@ def check_exchanges(records, problems):
     for index, record in enumerate(records):
         kind, identity = record.get("type"), record.get("id")
         # An exchange's two leaves share their id; every other leaf has its own.
-        if first.setdefault(identity, index) != index and kind != "response":
+        if identity is not None and first.setdefault(identity, index) != index and kind != "response":
             problems.append("leaf %d has the record id of leaf %d" % (index, first[identity]))
         if kind == "request":
             requests[identity] = index
         elif kind == "response":
             if identity in answered:
                 problems.append("record %s has two response leaves" % identity)
-            if requests.get(identity) != record.get("request"):
+            pruned = not records[min(record.get("request", 0), index)]
+            if requests.get(identity) != record.get("request") and not pruned:
                 problems.append("response leaf %d does not name its request" % index)
             answered[identity] = index
+            requests.setdefault(identity, record.get("request"))
             recovered += record.get("status") == "interrupted"
     return len(requests), len(requests) - len(answered), recovered
 
@@ -634,15 +661,20 @@ def check_kept(kept, keys, origin, leaves, problems):
 def verify(bundle, trusted_key, kept):
     manifest_bytes = bundle.read("manifest.json")
     manifest = json.loads(manifest_bytes)
-    if manifest.get("format") != FORMAT:
-        raise Invalid("manifest.json is of format %r; this script knows %s" % (manifest.get("format"), FORMAT))
+    if manifest.get("format") not in FORMATS:
+        raise Invalid("manifest.json is of format %r; this script knows %s" % (manifest.get("format"), " and ".join(FORMATS)))
     vkey = manifest["vkey"]
     problems = []
     note = bundle.read("checkpoint").decode()
     size = parse_checkpoint(split_note(note)[0])[1]
-    entries = read_entries(bundle, size)
-    leaves = [leaf_hash(entry) for entry in entries]
-    records = [parse_leaf(index, entry) for index, entry in enumerate(entries)]
+    minimum = manifest.get("minimum_index", 0)
+    if not isinstance(minimum, int) or minimum % 256 != 0 or not 0 <= minimum <= size:
+        raise Invalid("the manifest's minimum index is no whole number of tiles")
+    leaves, entries = read_pruned(bundle, minimum)
+    for entry in read_entries(bundle, size, minimum):
+        leaves.append(leaf_hash(entry))
+        entries.append(entry)
+    records = [{} if entry is None else parse_leaf(index, entry) for index, entry in enumerate(entries)]
     keys = keys_of(records)
     # What follows is checked under the bundle's own keys: with another, all of it would be one fault said many times.
     if trusted_key and trusted_key not in keys.all():
@@ -661,6 +693,7 @@ def verify(bundle, trusted_key, kept):
     opened, withheld = check_contents(bundle, records, problems)
     erased = check_erasures(records, set(bundle.names()), problems)
     exchanges, still_open, interrupted = check_exchanges(records, problems)
+    pruned = check_prune(records, minimum, bundle.names(), problems)
     stamps, stamped = check_timestamps(records, leaves, keys, problems)
     check_manifest(bundle, manifest_bytes, manifest, vkey, problems)
     if kept is not None:
@@ -670,6 +703,8 @@ def verify(bundle, trusted_key, kept):
     print("size       %d leaves, %d exchanges (%d still open, %d interrupted by a crash)"
           % (size, exchanges, still_open, interrupted))
     print("root       " + root.hex())
+    if pruned:
+        print("PRUNED     %d leaves below %d, as a leaf says: of them the hashes are here" % (pruned, minimum))
     print("contents   %d opened and equal to their commitments, %d not in this bundle, of which %d erased"
           % (opened, withheld, erased))
     last = {r["record"]: r["verdict"] for r in records if r.get("type") == "replay_verdict"}

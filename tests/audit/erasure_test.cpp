@@ -309,9 +309,7 @@ TEST_F(ErasureTest, AContentThatALeafCallsErasedIsNotThere) {
 TEST_F(ErasureTest, AnOlderLogIsBroughtUpToDateWhenItIsOpened) {
   const Appended gone = exchange_of("alice");
   close();
-  attack(
-      "DROP INDEX leaf_governance; DROP INDEX leaf_keys; DROP INDEX leaf_timestamp; PRAGMA "
-      "user_version = 1");
+  attack(back_to_format(1));
   EXPECT_EQ(outcome(), "VALID");  // format 1, as it was
   EXPECT_EQ(reader()->content(gone.index, "request.body")->bytes, kPrompt);
   EXPECT_TRUE(reader()->holds()->empty());

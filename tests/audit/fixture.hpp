@@ -99,6 +99,20 @@ class LogTest : public testing::Test {
     sqlite3_free(message);
     sqlite3_close(db);
   }
+  /// What makes a log's tables those of an older format.
+  static std::string back_to_format(int version) {
+    std::string script;
+    if (version < 5) {
+      script +=
+          "DROP INDEX leaf_prune; DROP INDEX leaf_retention; DROP TRIGGER leaf_only_pruned;"
+          "CREATE TRIGGER leaf_no_update BEFORE UPDATE ON leaf\n"
+          "BEGIN SELECT RAISE(FAIL, 'leaves are append-only'); END;";
+    }
+    if (version < 4) script += "DROP INDEX leaf_timestamp;";
+    if (version < 3) script += "DROP INDEX leaf_keys;";
+    if (version < 2) script += "DROP INDEX leaf_governance;";
+    return script + "PRAGMA user_version = " + std::to_string(version);
+  }
   /// The same without the triggers, which are put back afterwards.
   void attack_without_triggers(const std::string& sql) const {
     sqlite3* db = nullptr;

@@ -325,7 +325,7 @@ TEST_F(KeyRotationTest, ABackupHoldsTheKeysThatSign) {
 
 TEST_F(KeyRotationTest, AnOlderLogsTablesAreBroughtUpToDate) {
   close();
-  attack("DROP INDEX leaf_keys; DROP INDEX leaf_timestamp; PRAGMA user_version = 2");
+  attack(back_to_format(2));
   EXPECT_EQ(outcome(), "VALID");
   open();
   (void)rotate();

@@ -251,7 +251,7 @@ TEST_F(TimestampTest, ACheckpointIsFoundByItsDigest) {
 
 TEST_F(TimestampTest, AnOlderLogsTablesAreBroughtUpToDate) {
   close();
-  attack("DROP INDEX leaf_timestamp; PRAGMA user_version = 3");
+  attack(back_to_format(3));
   EXPECT_EQ(outcome(), "VALID");
   open();
   keep(stamp(note()));

@@ -271,7 +271,7 @@ TEST_F(VerifyTest, AnotherLogsKeysAreNotThisLogs) {
 }
 
 TEST_F(VerifyTest, DroppedTriggersAreNamed) {
-  attack("DROP TRIGGER leaf_no_update; CREATE TABLE mine (x)");
+  attack("DROP TRIGGER leaf_only_pruned; CREATE TABLE mine (x)");
   EXPECT_EQ(outcome(), "TAMPERED trigger_missing schema");
 }
 
@@ -433,7 +433,9 @@ TEST_F(VerifyTest, AVersionNumberAloneHidesNothing) {
   }
   for (std::int64_t version = 1; version < kLogVersion; ++version) {
     attack("PRAGMA user_version = " + std::to_string(version));
-    EXPECT_EQ(outcome(), "TAMPERED schema");  // what the newest format added is not of this one
+    EXPECT_EQ(
+        outcome(),
+        "TAMPERED trigger_missing schema");  // what the newest format added is not of this one
   }
   attack("PRAGMA application_id = 0; PRAGMA user_version = " + std::to_string(kLogVersion));
   EXPECT_EQ(outcome(), "TAMPERED database");

@@ -32,12 +32,21 @@ Result<audit::Scope> scope_of(const ScopeFlags& flags, const char* choices) {
   return scope;
 }
 
-int run_erase(const Context& context, const ScopeFlags& flags, const std::string& reason) {
+int run_erase(const Context& context, const ScopeFlags& flags, const std::string& reason,
+              const std::string& retention_override) {
   const auto scope = scope_of(flags, "--id ID or --subject HANDLE");
   if (!scope) return fail(scope.error());
   static const SystemClock clock;
   const auto appender = audit::open_appender(context.data, clock);
   if (!appender) return fail(appender.error());
+  if (!retention_override.empty()) {
+    audit::LeafDraft leave;
+    leave.type = "retention_override";
+    leave.fields = {
+        {"scope", audit::scope_json(*scope)}, {"reason", retention_override}, {"actor", actor()}};
+    const auto given = (*appender)->append_and_wait(std::move(leave));
+    if (!given) return fail(given.error());
+  }
   const auto report = (*appender)->erase({*scope, reason, actor()});
   if (!report) return fail(report.error());
   if (context.json) {
@@ -142,10 +151,16 @@ void add_erase(CLI::App& app, Context& context) {
   erase->add_option("--reason", *reason, "why, for the leaf that says so; no personal data")
       ->check(utf8_text())
       ->required();
+  auto retention_override = std::make_shared<std::string>();
+  erase
+      ->add_option("--override-retention", *retention_override,
+                   "why it goes within its minimum period, for the leaf; without it erase refuses")
+      ->check(utf8_text());
   add_common(*erase, context,
              "verbatim erase --id 0193a5e0-7c1a-7b3e-9d2f-0123456789ab --reason 'GDPR Art. 17'");
-  erase->callback(
-      [&context, flags, reason] { context.exit_code = run_erase(context, *flags, *reason); });
+  erase->callback([&context, flags, reason, retention_override] {
+    context.exit_code = run_erase(context, *flags, *reason, *retention_override);
+  });
 }
 
 void add_hold(CLI::App& app, Context& context) {

@@ -104,6 +104,7 @@ int run_export(const Context& context, const ExportFlags& flags) {
                 {"records", summary->records},
                 {"contents", summary->contents},
                 {"erased", summary->erased},
+                {"pruned", summary->pruned},
                 {"files", summary->files},
                 {"bytes", summary->bytes},
                 {"origin", (*reader)->origin()},

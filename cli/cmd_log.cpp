@@ -1,6 +1,6 @@
 // verbatim log list|show, checkpoint, receipt: reading the log.
 
-#include "audit/merkle.hpp"
+#include "audit/prune.hpp"
 #include "audit/reader.hpp"
 #include "cli/append_leaf.hpp"
 #include "cli/show_text.hpp"
@@ -83,12 +83,11 @@ int run_list(const Context& context, const ListFlags& flags) {
 }
 
 /// The leaves that ID names: a record's, or the one with that index.
-Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader,
-                                                    const std::string& id) {
+Result<std::vector<std::uint64_t>> indices_named(audit::LogReader& reader, const std::string& id) {
   if (id.find('-') != std::string::npos) {
     const auto uuid = parse_uuid(id);
     if (!uuid) return uuid.error();
-    return reader.leaves_of(*uuid);
+    return audit::leaves_with_id(reader.data_dir(), *uuid);
   }
   std::uint64_t index = 0;
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), index);
@@ -97,11 +96,42 @@ Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader,
                  "'" + id.substr(0, 64) + "' is neither a record id nor a leaf index", "",
                  "see verbatim log list"};
   }
-  auto leaf = reader.leaf(index);
-  if (!leaf) return leaf.error();
+  return std::vector<std::uint64_t>{index};
+}
+
+/// Those leaves themselves. `erased` if one was pruned.
+Result<std::vector<audit::StoredLeaf>> leaves_named(audit::LogReader& reader,
+                                                    const std::string& id) {
+  const auto indices = indices_named(reader, id);
+  if (!indices) return indices.error();
   std::vector<audit::StoredLeaf> leaves;
-  leaves.push_back(std::move(*leaf));
+  for (const std::uint64_t index : *indices) {
+    auto leaf = reader.leaf(index);
+    if (!leaf) return leaf.error();
+    leaves.push_back(std::move(*leaf));
+  }
   return leaves;
+}
+
+/// A leaf with its proof; of one that was pruned its hash, and which leaf says so.
+Result<OrderedJson> shown_leaf(audit::LogReader& reader, std::uint64_t index, std::uint64_t size) {
+  const auto leaf = reader.leaf(index);
+  if (!leaf && leaf.error().code != Errc::erased) return leaf.error();
+  const auto hash = audit::stored_leaf_hash(reader.data_dir(), index);
+  if (!hash) return hash.error();
+  const auto proof = reader.inclusion_proof(index, size);
+  if (!proof) return proof.error();
+  OrderedJson hashes = OrderedJson::array();
+  for (const Digest& each : *proof) hashes.push_back(each.hex());
+  OrderedJson shown = {{"index", index},
+                       {"leaf_hash", hash->hex()},
+                       {"leaf", leaf ? OrderedJson::parse(leaf->bytes) : OrderedJson()}};
+  if (!leaf) {
+    shown["verdict"] = "PRUNED";
+    shown["pruned"] = leaf.error().what;
+  }
+  shown["inclusion_proof"] = std::move(hashes);
+  return Result<OrderedJson>(boost::system::in_place_value, std::move(shown));
 }
 
 /// Reading contents is itself recorded, before they are shown.
@@ -149,26 +179,24 @@ Result<OrderedJson> contents_of(const Context& context, audit::LogReader& reader
 int run_show(const Context& context, const std::string& id, bool with_contents) {
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
-  const auto leaves = leaves_named(**reader, id);
-  if (!leaves) return fail(leaves.error());
+  const auto indices = indices_named(**reader, id);
+  if (!indices) return fail(indices.error());
   const auto size = (*reader)->size();
   if (!size) return fail(size.error());
 
   OrderedJson out;
-  out["id"] = leaves->front().json.value("id", "");
+  out["id"] = id;
   out["tree_size"] = *size;
   out["leaves"] = OrderedJson::array();
-  for (const auto& leaf : *leaves) {
-    const auto proof = (*reader)->inclusion_proof(leaf.index, *size);
-    if (!proof) return fail(proof.error());
-    OrderedJson hashes = OrderedJson::array();
-    for (const Digest& hash : *proof) hashes.push_back(hash.hex());
-    out["leaves"].push_back({{"index", leaf.index},
-                             {"leaf_hash", audit::leaf_hash(as_bytes(leaf.bytes)).hex()},
-                             {"leaf", OrderedJson::parse(leaf.bytes)},
-                             {"inclusion_proof", std::move(hashes)}});
+  for (const std::uint64_t index : *indices) {
+    auto shown = shown_leaf(**reader, index, *size);
+    if (!shown) return fail(shown.error());
+    if (shown->at("leaf").is_object()) out["id"] = shown->at("leaf").value("id", "");
+    out["leaves"].push_back(std::move(*shown));
   }
   if (with_contents) {
+    const auto leaves = leaves_named(**reader, id);
+    if (!leaves) return fail(leaves.error());
     auto contents = contents_of(context, **reader, *leaves);
     if (!contents) return fail(contents.error());
     out["contents"] = std::move(*contents);

@@ -65,6 +65,13 @@ void print_report(const audit::VerifyReport& report, bool tsa_given) {
             << "  key       " << report.vkey
             << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
             << '\n';
+  if (report.minimum_index > 0) {
+    std::cout << "  pruned    " << report.pruned << " leaves below " << report.minimum_index
+              << ": PRUNED, their hashes are in the tree"
+              << (report.prune_unfinished ? "; some are still there, until the log is next opened"
+                                          : "")
+              << '\n';
+  }
   if (report.timestamps.newest) print_stamp(*report.timestamps.newest, tsa_given);
 }
 
@@ -91,6 +98,9 @@ OrderedJson json_of(const audit::VerifyReport& report, bool tsa_given) {
       {"checked_leaves", report.checked_leaves},
       {"checked_contents", report.checked_contents},
       {"erased", report.erased},
+      {"pruned", report.pruned},
+      {"minimum_index", report.minimum_index},
+      {"prune_unfinished", report.prune_unfinished},
       {"contents_unchecked",
        report.contents_unchecked.empty() ? OrderedJson() : OrderedJson(report.contents_unchecked)},
       {"timestamps",

@@ -126,7 +126,6 @@ void add_hold(CLI::App& app, Context& context);
 void add_export(CLI::App& app, Context& context);
 void add_witness(CLI::App& app, Context& context);
 void add_timestamp(CLI::App& app, Context& context);
-/// Subcommands of the contract that this version does not have: each says so and exits with 2.
-void add_planned(CLI::App& app, Context& context);
+void add_prune(CLI::App& app, Context& context);
 
 }  // namespace verbatim::cli

@@ -84,7 +84,7 @@ int run(int argc, char** argv) {
   add_witness(app, context);
   add_timestamp(app, context);
   add_backup(app, context);
-  add_planned(app, context);
+  add_prune(app, context);
   refuse_empty_values(app);
   try {
     app.parse(argc, argv);

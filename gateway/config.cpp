@@ -164,6 +164,16 @@ Json describe_pointers(const std::vector<JsonPointer>& pointers) {
   return out;
 }
 
+void describe_retention(const GatewayConfig& config, Json& out) {
+  out["retention"] = Json::array();
+  for (const RetentionRule& rule : config.retention) {
+    Json one = describe_route(rule.retention.name, rule.where);
+    one["minimum_days"] = rule.retention.days;
+    one["basis"] = rule.retention.basis;
+    out["retention"].push_back(std::move(one));
+  }
+}
+
 void describe_capture(const GatewayConfig& config, Json& out) {
   out["capture"] = Json::array();
   for (const CaptureRule& rule : config.capture) {
@@ -242,6 +252,7 @@ std::string describe_config(const GatewayConfig& config) {
                   {"observe_percent", config.cache.observe_percent},
                   {"ttl_s", config.cache.ttl.count()}};
   describe_capture(config, out);
+  describe_retention(config, out);
   const Limits& limits = config.limits;
   out["limits"] = {{"header_bytes_max", limits.header_bytes_max},
                    {"body_bytes_max", limits.body_bytes_max},

@@ -4,6 +4,7 @@
 #include "audit/log.hpp"
 #include "gateway/capture.hpp"
 #include "gateway/gateway_keys.hpp"
+#include "gateway/retention_rules.hpp"
 #include "local_engine/engine.hpp"
 #include "schema/error.hpp"
 
@@ -140,8 +141,9 @@ struct GatewayConfig {
   audit::DurabilityMode mode = audit::DurabilityMode::strict;
   OnLogFailure on_log_failure = OnLogFailure::fail_closed;
   CachePolicy cache;
-  std::vector<CaptureRule> capture;  ///< the first that fits; without one everything is stored
-  RedactionRules redact;             ///< all that fit
+  std::vector<CaptureRule> capture;      ///< the first that fits; without one everything is stored
+  RedactionRules redact;                 ///< all that fit
+  std::vector<RetentionRule> retention;  ///< the first that fits; without one no minimum period
   Limits limits;
   Timeouts timeouts;
   local_engine::EngineOptions engine;

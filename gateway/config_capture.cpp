@@ -121,4 +121,30 @@ void read_redaction_rule(TomlReader& reader, const toml::table& table, const std
   config.redact.push_back(std::make_shared<const RedactionRule>(std::move(rule)));
 }
 
+void read_retention_rule(TomlReader& reader, const toml::table& table, const std::string& key,
+                         GatewayConfig& config) {
+  RetentionRule rule;
+  auto& [name, days, basis] = rule.retention;
+  auto keys = route_keys(reader, name, rule.where);
+  keys.emplace("minimum_days",
+               reader.count(days, 1, static_cast<std::int64_t>(audit::kRetentionDaysMax)));
+  keys.emplace("basis", reader.text(basis));
+  reader.table(table, key, keys);
+  if (const std::string fault = fault_of(name, rule.where); !fault.empty()) {
+    return reader.fail(table, fault);
+  }
+  if (days == 0 || basis.empty() || basis.size() > 256) {
+    return reader.fail(table, "retention class '" + name +
+                                  "' needs minimum_days, and a basis of at most 256 bytes");
+  }
+  for (const RetentionRule& other : config.retention) {
+    const audit::Retention& known = other.retention;
+    // One class may be for several routes, and then means the same on all of them.
+    if (known.name == name && (known.days != days || known.basis != basis)) {
+      return reader.fail(table, "retention class '" + name + "' is there twice, with two meanings");
+    }
+  }
+  config.retention.push_back(std::move(rule));
+}
+
 }  // namespace verbatim::gateway

@@ -1,5 +1,5 @@
 #pragma once
-// [[capture]] and [[redact]] of the configuration.
+// [[capture]], [[redact]] and [[retention]] of the configuration.
 
 #include "gateway/config.hpp"
 #include "gateway/toml_reader.hpp"
@@ -12,6 +12,8 @@ namespace verbatim::gateway {
 void read_capture_rule(TomlReader& reader, const toml::table& table, const std::string& key,
                        GatewayConfig& config);
 void read_redaction_rule(TomlReader& reader, const toml::table& table, const std::string& key,
+                         GatewayConfig& config);
+void read_retention_rule(TomlReader& reader, const toml::table& table, const std::string& key,
                          GatewayConfig& config);
 
 }  // namespace verbatim::gateway

@@ -261,6 +261,9 @@ Result<GatewayConfig> parse_config(std::string_view text, std::string_view name)
                  })},
                 {"redact", reader.tables([&](const toml::table& table, const std::string& key) {
                    read_redaction_rule(reader, table, key, config);
+                 })},
+                {"retention", reader.tables([&](const toml::table& table, const std::string& key) {
+                   read_retention_rule(reader, table, key, config);
                  })}});
   if (reader.error()) return *reader.error();
   if (config.tls.certificate.empty() != config.tls.key.empty()) {

@@ -364,7 +364,10 @@ void Exchange::begin_request_leaf() {
   std::string upstream(upstream_ != nullptr && upstream_->local() ? "local" : "");
   if (upstream_ != nullptr && !upstream_->local()) upstream = upstream_->name();
   capture_ = Capture(services_.config.capture, services_.config.redact, head_, upstream);
-  request_append_.emplace(services_.recorder, services_.mailbox, request_leaf());
+  audit::LeafDraft leaf = request_leaf();
+  const auto* retention = retention_for(services_.config.retention, head_, upstream);
+  if (retention != nullptr) leaf.fields["retention"] = audit::retention_json(*retention);
+  request_append_.emplace(services_.recorder, services_.mailbox, std::move(leaf));
 }
 
 /// True once the request's leaf is durable, or if the exchange may go on without it.

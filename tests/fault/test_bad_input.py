@@ -138,7 +138,7 @@ class BadInput(support.ProgramTest):
         self.assertIn("Example", top)
         for command in (["gateway"], ["log", "list"], ["log", "show"], ["verify"], ["checkpoint"], ["receipt"],
                         ["model", "fingerprint"], ["engine", "generate"], ["engine", "score"], ["engine", "tokenize"],
-                        ["engine", "render"], ["replay"], ["export"]):
+                        ["engine", "render"], ["replay"], ["export"], ["prune"], ["timestamp", "ask"]):
             shown = self.run_well(*command, "--help").out
             self.assertIn("verbatim " + " ".join(command), shown)
 

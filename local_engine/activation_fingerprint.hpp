@@ -61,7 +61,7 @@ struct FingerprintChunk {
                                                                       std::size_t tokens,
                                                                       std::size_t hidden);
 
-/// TOPLOC's published limits: of 128 values at least 90 agree in their exponents (of fewer, as large a share),
+/// TOPLOC's published limits: of 128 values at least 90 agree in sign and exponent (of fewer, as large a share),
 /// and of those the mantissas differ by at most 10 in the mean and 8 in the median.
 inline constexpr std::size_t kAgreeingExponentsMin = 90;
 inline constexpr float kMantissaMeanMax = 10, kMantissaMedianMax = 8;

@@ -203,7 +203,6 @@ class WatchedTokenizer final : public local_engine::Tokenizer {
     return bound;
   }
   [[nodiscard]] std::size_t vocab_size() const override { return inner_->vocab_size(); }
-  [[nodiscard]] std::size_t hidden_size() const override { return inner_->hidden_size(); }
   [[nodiscard]] std::optional<local_engine::TokenId> bos() const override { return inner_->bos(); }
   [[nodiscard]] std::optional<local_engine::TokenId> eos() const override { return inner_->eos(); }
   [[nodiscard]] std::string token_text(local_engine::TokenId id) const override {

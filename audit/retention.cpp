@@ -68,7 +68,7 @@ Result<void> check_retention(Queries& queries, std::uint64_t leaf, std::int64_t 
                "the record must be kept " + date + ", class " + text_at(retention, "class") + ": " +
                    text_at(retention, "basis"),
                text_at(*json, "id"),
-               "wait, or have a retention_override leaf say which law wants it gone before"};
+               "wait, or give --override-retention with the law that wants it gone before"};
 }
 
 }  // namespace verbatim::audit

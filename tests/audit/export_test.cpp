@@ -188,7 +188,7 @@ TEST_F(ExportTest, AChangedManifestIsNotTheSignedOne) {
   overwrite("manifest.json", manifest);
   EXPECT_EQ(outcome(), "TAMPERED manifest_signature");
   Json json = Json::parse(manifest);
-  json["format"] = "verbatim-evidence/2";
+  json["format"] = "verbatim-evidence/3";
   overwrite("manifest.json", json.dump());
   EXPECT_EQ(verify(out, {}).error().code, Errc::newer_version);
   overwrite("manifest.json", "[]");

@@ -42,6 +42,17 @@ std::string made_up_origin() {
   return "verbatim-log/" + to_hex(random);
 }
 
+/// Of how many leaves these contents are. Ascending.
+std::size_t leaves_of(const std::vector<std::uint64_t>& content_ids) {
+  std::size_t leaves = 0;
+  for (std::size_t i = 0; i < content_ids.size(); ++i) {
+    const bool another =
+        i == 0 || content_ids[i - 1] / kContentsMax != content_ids[i] / kContentsMax;
+    if (another) ++leaves;
+  }
+  return leaves;
+}
+
 Error stopped_error() {
   return Error{Errc::storage_failed, "the log has stopped", "",
                "restart: it is reconciled when it is opened"};
@@ -489,14 +500,19 @@ Result<void> Log::Impl::erase_subject(const EraseRequest& request, ErasureReport
     const auto ids = contents_under_key(queries, **kek, from);
     if (!ids) return ids.error();
     const auto done = erase_on_writer([&](Eraser& eraser) -> Result<void> {
-      if (!ids->empty()) return eraser.erase_some(request, *ids, report);
+      if (!ids->empty()) {
+        if (auto erased = eraser.erase_some(request, *ids, report); !erased) return erased;
+        from = ids->back() + 1;
+      }
+      // The last piece, when it was read: what has come since goes in the same turn, or a busy subject would always be
+      // one piece ahead.
+      if (leaves_of(*ids) == kErasedLeavesMax) return {};
       const auto all = eraser.destroy_key(request, **kek, from, report);
       if (!all) return all.error();
       destroyed = *all;
       return {};
     });
     if (!done) return done;
-    if (!ids->empty()) from = ids->back() + 1;
   }
   return {};
 }

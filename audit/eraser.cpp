@@ -8,6 +8,13 @@ namespace verbatim::audit {
 
 Result<void> Eraser::append(const EraseRequest& request, const ErasureStep& step,
                             std::optional<std::int64_t> kek, ErasureReport& report) {
+  Queries& queries = writer_.store().queries();
+  const auto leave = retention_override(queries, request.scope);
+  if (!leave) return leave.error();
+  for (const ErasedContents& contents : step.erased) {
+    auto free = check_retention(queries, contents.leaf, clock_.now_us(), *leave);
+    if (!free) return free;
+  }
   LeafDraft draft;
   draft.type = "erasure";
   draft.fields = {{"scope", scope_json(request.scope)},
@@ -15,8 +22,6 @@ Result<void> Eraser::append(const EraseRequest& request, const ErasureStep& step
                   {"actor", request.actor},
                   {"erased", erased_json(step.erased)}};
   if (kek) draft.fields["key"] = *kek;
-  const auto leave = retention_override(writer_.store().queries(), request.scope);
-  if (!leave) return leave.error();
   if (*leave) draft.fields["retention_override"] = (*leave)->reason;
   draft.erases = step.content_ids;
   const auto appended = writer_.write(std::move(draft), ids_.next(), clock_.now_us());
@@ -26,25 +31,12 @@ Result<void> Eraser::append(const EraseRequest& request, const ErasureStep& step
   return {};
 }
 
-Result<void> Eraser::check_kept(const EraseRequest& request,
-                                const std::vector<ErasedContents>& leaves) {
-  Queries& queries = writer_.store().queries();
-  const auto leave = retention_override(queries, request.scope);
-  if (!leave) return leave.error();
-  for (const ErasedContents& contents : leaves) {
-    auto free = check_retention(queries, contents.leaf, clock_.now_us(), *leave);
-    if (!free) return free;
-  }
-  return {};
-}
-
 Result<void> Eraser::erase_record(const EraseRequest& request, ErasureReport& report) {
   Queries& queries = writer_.store().queries();
   if (auto free = check_holds(queries, request.scope); !free) return free;
   const auto step = contents_of_record(queries, *request.scope.record);
   if (!step) return step.error();
   if (step->content_ids.empty()) return {};
-  if (auto free = check_kept(request, step->erased); !free) return free;
   return append(request, *step, std::nullopt, report);
 }
 
@@ -55,7 +47,6 @@ Result<void> Eraser::erase_some(const EraseRequest& request, const std::vector<s
   const auto step = contents_named(queries, ids);
   if (!step) return step.error();
   if (step->content_ids.empty()) return {};
-  if (auto free = check_kept(request, step->erased); !free) return free;
   return append(request, *step, std::nullopt, report);
 }
 
@@ -63,16 +54,11 @@ Result<bool> Eraser::destroy_key(const EraseRequest& request, std::int64_t kek, 
                                  ErasureReport& report) {
   Queries& queries = writer_.store().queries();
   if (auto free = check_holds(queries, request.scope); !free) return free.error();
-  const auto ids = contents_under_key(queries, kek, from);
-  if (!ids) return ids.error();
-  if (!ids->empty()) {
-    const auto more = contents_under_key(queries, kek, ids->back() + 1);
-    if (!more) return more.error();
-    if (!more->empty()) return false;
-  }
-  const auto step = contents_named(queries, *ids);
+  const auto left = contents_under_key(queries, kek, from);
+  if (!left) return left.error();
+  if (left->more) return false;
+  const auto step = contents_named(queries, left->ids);
   if (!step) return step.error();
-  if (auto free = check_kept(request, step->erased); !free) return free.error();
   if (auto appended = append(request, *step, kek, report); !appended) return appended.error();
   if (auto forgotten = keys_.forget(kek); !forgotten) return forgotten.error();
   report.key_destroyed = true;

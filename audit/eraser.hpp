@@ -30,11 +30,8 @@ class Eraser {
   /// Destroys keys whose erasure leaf is durable: a crash may have come between.
   Result<void> finish_interrupted();
 
-  /// `unavailable` if one of these leaves' records must still be kept, and nobody gave leave to erase them.
-  [[nodiscard]] Result<void> check_kept(const EraseRequest& request,
-                                        const std::vector<ErasedContents>& leaves);
-
  private:
+  /// `unavailable` if one of the records must still be kept, and nobody gave leave to erase it.
   Result<void> append(const EraseRequest& request, const ErasureStep& step,
                       std::optional<std::int64_t> kek, ErasureReport& report);
 

@@ -191,19 +191,20 @@ Result<ErasureStep> contents_named(Queries& queries, const std::vector<std::uint
   return step;
 }
 
-Result<std::vector<std::uint64_t>> contents_under_key(Queries& queries, std::int64_t kek,
-                                                      std::uint64_t from) {
-  std::vector<std::uint64_t> ids;
+Result<SubjectContents> contents_under_key(Queries& queries, std::int64_t kek, std::uint64_t from) {
+  SubjectContents found;
+  std::vector<std::uint64_t>& ids = found.ids;
   std::size_t leaves = 0;
   auto read = queries.content_ids_of_key(kek, from, [&](std::uint64_t id) {
     const bool another = ids.empty() || ids.back() / kContentsMax != id / kContentsMax;
-    if (another && leaves == kErasedLeavesMax) return false;
+    found.more = another && leaves == kErasedLeavesMax;
+    if (found.more) return false;
     if (another) ++leaves;
     ids.push_back(id);
     return true;
   });
   if (!read) return read.error();
-  return ids;
+  return found;
 }
 
 std::optional<std::uint64_t> erased_by(Queries& queries, std::uint64_t leaf,

@@ -82,10 +82,14 @@ inline constexpr std::size_t kErasedLeavesMax = 400;
 /// Those of `ids` (ascending, from at most kErasedLeavesMax leaves) that are still there.
 [[nodiscard]] Result<ErasureStep> contents_named(Queries& queries,
                                                  const std::vector<std::uint64_t>& ids);
-/// Ids of contents under a subject's key, from content `from` on, of at most kErasedLeavesMax leaves. Reads rows' heads.
-[[nodiscard]] Result<std::vector<std::uint64_t>> contents_under_key(Queries& queries,
-                                                                    std::int64_t kek,
-                                                                    std::uint64_t from);
+/// Contents under a subject's key.
+struct SubjectContents {
+  std::vector<std::uint64_t> ids;  ///< ascending, of at most kErasedLeavesMax leaves
+  bool more = false;               ///< there are others behind them
+};
+/// Those from content `from` on. Reads rows' heads.
+[[nodiscard]] Result<SubjectContents> contents_under_key(Queries& queries, std::int64_t kek,
+                                                         std::uint64_t from);
 /// The `erasure` leaf that names a content. Nothing if none does.
 [[nodiscard]] std::optional<std::uint64_t> erased_by(Queries& queries, std::uint64_t leaf,
                                                      std::string_view field);

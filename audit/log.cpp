@@ -42,17 +42,6 @@ std::string made_up_origin() {
   return "verbatim-log/" + to_hex(random);
 }
 
-/// Of how many leaves these contents are. Ascending.
-std::size_t leaves_of(const std::vector<std::uint64_t>& content_ids) {
-  std::size_t leaves = 0;
-  for (std::size_t i = 0; i < content_ids.size(); ++i) {
-    const bool another =
-        i == 0 || content_ids[i - 1] / kContentsMax != content_ids[i] / kContentsMax;
-    if (another) ++leaves;
-  }
-  return leaves;
-}
-
 Error stopped_error() {
   return Error{Errc::storage_failed, "the log has stopped", "",
                "restart: it is reconciled when it is opened"};
@@ -468,17 +457,18 @@ Result<void> Log::Impl::check_subject_kept(Queries& queries, std::int64_t kek,
   const auto size = queries.leaf_count();
   if (!size) return size.error();
   for (std::uint64_t from = 0;;) {
-    const auto ids = contents_under_key(queries, kek, from);
-    if (!ids) return ids.error();
-    if (ids->empty() || ids->front() >= *size * kContentsMax) return {};
+    const auto found = contents_under_key(queries, kek, from);
+    if (!found) return found.error();
+    if (found->ids.empty() || found->ids.front() >= *size * kContentsMax) return {};
     std::optional<std::uint64_t> last;
-    for (const std::uint64_t id : *ids) {
+    for (const std::uint64_t id : found->ids) {
       if (last == id / kContentsMax) continue;
       last = id / kContentsMax;
       auto free = check_retention(queries, *last, clock_.now_us(), *leave);
       if (!free) return free;
     }
-    from = ids->back() + 1;
+    if (!found->more) return {};
+    from = found->ids.back() + 1;
   }
 }
 
@@ -497,16 +487,16 @@ Result<void> Log::Impl::erase_subject(const EraseRequest& request, ErasureReport
   if (auto free = check_subject_kept(queries, **kek, request); !free) return free;
   std::uint64_t from = 0;
   for (bool destroyed = false; !destroyed;) {
-    const auto ids = contents_under_key(queries, **kek, from);
-    if (!ids) return ids.error();
+    const auto piece = contents_under_key(queries, **kek, from);
+    if (!piece) return piece.error();
     const auto done = erase_on_writer([&](Eraser& eraser) -> Result<void> {
-      if (!ids->empty()) {
-        if (auto erased = eraser.erase_some(request, *ids, report); !erased) return erased;
-        from = ids->back() + 1;
+      if (!piece->ids.empty()) {
+        if (auto erased = eraser.erase_some(request, piece->ids, report); !erased) return erased;
+        from = piece->ids.back() + 1;
       }
       // The last piece, when it was read: what has come since goes in the same turn, or a busy subject would always be
       // one piece ahead.
-      if (leaves_of(*ids) == kErasedLeavesMax) return {};
+      if (piece->more) return {};
       const auto all = eraser.destroy_key(request, **kek, from, report);
       if (!all) return all.error();
       destroyed = *all;

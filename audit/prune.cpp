@@ -79,9 +79,7 @@ class Planner {
     if (held_subjects_.contains(text_at(*json, "subject"))) return "is under a legal hold";
     const std::int64_t until = kept_until(*json);
     if (until <= now_us_) return "";
-    const bool for_ever = until - 1 > format_max_us_;
-    return "must be kept " +
-           (for_ever ? std::string("for ever") : "until " + format_rfc3339(until).substr(0, 10));
+    return "must be kept " + kept_until_text(until);
   }
 
   Result<void> find_minimum(std::uint64_t size) {
@@ -150,9 +148,6 @@ class Planner {
     }
     return {};
   }
-
-  // The largest time that RFC 3339 can write.
-  static constexpr std::int64_t format_max_us_ = 253'402'300'799'000'000;
 
   Queries& queries_;
   std::int64_t before_us_, now_us_;

@@ -31,6 +31,11 @@ std::int64_t kept_until(const Json& request) {
   return head->time_us + static_cast<std::int64_t>(days->get<std::uint64_t>()) * kDayUs;
 }
 
+std::string kept_until_text(std::int64_t until_us) {
+  constexpr std::int64_t kYear10000Us = 253'402'300'800'000'000;  // RFC 3339 cannot write it
+  return until_us > kYear10000Us ? "for ever" : "until " + format_rfc3339(until_us).substr(0, 10);
+}
+
 Result<std::optional<RetentionOverride>> retention_override(Queries& queries, const Scope& scope) {
   std::optional<RetentionOverride> newest;
   const Json wanted = scope_json(scope);
@@ -62,11 +67,9 @@ Result<void> check_retention(Queries& queries, std::uint64_t leaf, std::int64_t 
   const std::int64_t until = kept_until(*json);
   if (now_us >= until) return {};
   const Json& retention = json->at("retention");
-  const std::string date =
-      until == kForever ? "for ever" : "until " + format_rfc3339(until).substr(0, 10);
   return Error{Errc::unavailable,
-               "the record must be kept " + date + ", class " + text_at(retention, "class") + ": " +
-                   text_at(retention, "basis"),
+               "the record must be kept " + kept_until_text(until) + ", class " +
+                   text_at(retention, "class") + ": " + text_at(retention, "basis"),
                text_at(*json, "id"),
                "wait, or give --override-retention with the law that wants it gone before"};
 }

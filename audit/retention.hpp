@@ -26,6 +26,9 @@ struct Retention {
 /// read never ends: it was meant to keep something.
 [[nodiscard]] std::int64_t kept_until(const Json& request);
 
+/// The same for people: "until 2027-06-01", or "for ever".
+[[nodiscard]] std::string kept_until_text(std::int64_t until_us);
+
 /// Leave to erase before the period ends, given by a leaf of type `retention_override`.
 struct RetentionOverride {
   std::uint64_t leaf = 0;  ///< it is for leaves before it

@@ -2,6 +2,7 @@
 
 #include "gateway/overview_metrics.hpp"
 #include "schema/clock.hpp"
+#include "schema/html_escape.hpp"
 
 #include <kDashboardPage.hpp>
 
@@ -19,30 +20,12 @@ namespace {
 
 /// Names of models and verdicts come from outside. What is not seen, or turns the text around, is not shown as itself.
 std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out +=
-            static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F ? '?' : c;
-    }
+  std::string seen(text);
+  for (char& c : seen) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7F) c = '?';
   }
-  return out;
+  return escape_html(seen);
 }
 
 /// 1234567 as "1,234,567".

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 
 #include <fstream>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -48,6 +49,20 @@ Json describe_environment() {
   put("cores", std::to_string(std::thread::hardware_concurrency()));
   put("openssl", OpenSSL_version(OPENSSL_VERSION));
   return facts;
+}
+
+std::vector<std::string> changed_facts(const Facts& before, const Facts& now, std::size_t most) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : before) {
+    const auto other = now.find(name);
+    if (other == now.end() || other->second != value) names.insert(name);
+  }
+  for (const auto& [name, value] : now) {
+    if (!before.contains(name)) names.insert(name);
+  }
+  std::vector<std::string> first(names.begin(), names.end());
+  if (first.size() > most) first.resize(most);
+  return first;
 }
 
 }  // namespace verbatim::gateway

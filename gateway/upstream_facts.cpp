@@ -72,20 +72,6 @@ Facts facts_in(std::string_view path, std::string_view body) {
   return facts;
 }
 
-std::vector<std::string> changed_facts(const Facts& before, const Facts& now, std::size_t most) {
-  std::set<std::string> names;
-  for (const auto& [name, value] : before) {
-    const auto other = now.find(name);
-    if (other == now.end() || other->second != value) names.insert(name);
-  }
-  for (const auto& [name, value] : now) {
-    if (!before.contains(name)) names.insert(name);
-  }
-  std::vector<std::string> first(names.begin(), names.end());
-  if (first.size() > most) first.resize(most);
-  return first;
-}
-
 /// One upstream that is asked, until somebody says stop.
 struct UpstreamFacts::Round {
   Round(net::io_context& io, Asked what) : asked(std::move(what)), pause(io) {}

@@ -2,6 +2,7 @@
 // What remote servers say of themselves: version, model, settings. Asked now and then; recorded when it changes.
 
 #include "gateway/config.hpp"
+#include "gateway/environment.hpp"
 #include "gateway/recorder.hpp"
 #include "gateway/upstream.hpp"
 
@@ -18,17 +19,10 @@
 
 namespace verbatim::gateway {
 
-/// Facts by name, as texts. A fact's name is the path that was asked and the members that lead to it.
-using Facts = std::map<std::string, std::string>;
-
-/// The facts of one answer. Longer texts become their digest ("sha256:..."), so that a change is seen. Left out is what
+/// The facts of one answer. A fact's name is the path that was asked and the members that lead to it. Longer texts become their digest ("sha256:..."), so that a change is seen. Left out is what
 /// differs from one answer to the next without a change of the server (`created`, `permission`, `internal_states`, ...).
 /// A body that is no JSON is one fact, its digest.
 [[nodiscard]] Facts facts_in(std::string_view path, std::string_view body);
-
-/// The names of facts that are in only one of the two, or differ; at most `most` of them.
-[[nodiscard]] std::vector<std::string> changed_facts(const Facts& before, const Facts& now,
-                                                     std::size_t most);
 
 /// Asks upstreams, and has an `environment` leaf for what each said last. On the gateway's thread; outlived by
 /// `io`, `recorder` and `clock`.

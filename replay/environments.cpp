@@ -1,5 +1,6 @@
 #include "replay/environments.hpp"
 
+#include "gateway/environment.hpp"
 #include "replay/recorded.hpp"
 #include "schema/clock.hpp"
 
@@ -21,19 +22,6 @@ std::map<std::string, std::string> facts_of(const Json& json) {
 
 }  // namespace
 
-std::vector<std::string> differing_facts(const std::map<std::string, std::string>& a,
-                                         const std::map<std::string, std::string>& b) {
-  std::set<std::string> names;
-  for (const auto& [name, value] : a) {
-    const auto other = b.find(name);
-    if (other == b.end() || other->second != value) names.insert(name);
-  }
-  for (const auto& [name, value] : b) {
-    if (!a.contains(name)) names.insert(name);
-  }
-  return {names.begin(), names.end()};
-}
-
 Environments::Environments(const Json& here) : here_(facts_of(here)) {}
 
 const RecordedEnvironment* Environments::find(audit::RecordSource& reader, std::uint64_t index) {
@@ -44,7 +32,7 @@ const RecordedEnvironment* Environments::find(audit::RecordSource& reader, std::
   environment.index = index;
   environment.time_us = time_at(leaf->json);
   environment.facts = facts_of(leaf->json);
-  environment.differs = differing_facts(environment.facts, here_);
+  environment.differs = gateway::changed_facts(environment.facts, here_);
   return &found_.emplace(index, std::move(environment)).first->second;
 }
 

@@ -36,8 +36,4 @@ class Environments {
   std::map<std::uint64_t, RecordedEnvironment> found_;
 };
 
-/// Names of the facts in which two environments differ, in order.
-[[nodiscard]] std::vector<std::string> differing_facts(const std::map<std::string, std::string>& a,
-                                                       const std::map<std::string, std::string>& b);
-
 }  // namespace verbatim::replay

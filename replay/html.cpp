@@ -2,6 +2,7 @@
 
 #include "gateway/header_rules.hpp"
 #include "schema/error.hpp"
+#include "schema/html_escape.hpp"
 
 #include <array>
 #include <charconv>
@@ -57,30 +58,6 @@ std::string code_point_name(std::uint32_t code) {
   return "U+" + name;
 }
 
-void escape_into(std::string& out, std::string_view bytes) {
-  for (const char c : bytes) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out.push_back(c);
-    }
-  }
-}
-
 }  // namespace
 
 Html text(std::string_view utf8, const char* mark_tag) {
@@ -93,7 +70,7 @@ Html text(std::string_view utf8, const char* mark_tag) {
       html.html_.append("<").append(mark_tag).append(" class=\"mark\">");
       html.html_.append(code_point_name(code)).append("</").append(mark_tag).append(">");
     } else {
-      escape_into(html.html_, std::string_view(valid).substr(begin, at - begin));
+      html.html_ += escape_html(std::string_view(valid).substr(begin, at - begin));
     }
   }
   return html;
@@ -105,7 +82,7 @@ Html element(const char* tag, std::initializer_list<std::pair<const char*, std::
   html.html_.append("<").append(tag);
   for (const auto& [name, value] : attributes) {
     html.html_.append(" ").append(name).append("=\"");
-    escape_into(html.html_, value);
+    html.html_ += escape_html(value);
     html.html_.push_back('"');
   }
   html.html_.append(">").append(content.html_).append("</").append(tag).append(">");

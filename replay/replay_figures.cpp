@@ -1,5 +1,6 @@
 // What a replay report counts.
 
+#include "gateway/environment.hpp"
 #include "replay/time_line.hpp"
 
 #include <algorithm>
@@ -64,7 +65,7 @@ TimeLine time_line(const ReplayRun& run) {
   const RecordedEnvironment* before = nullptr;
   for (const auto& [index, environment] : run.environments) {
     if (before != nullptr) {
-      auto changed = differing_facts(before->facts, environment.facts);
+      auto changed = gateway::changed_facts(before->facts, environment.facts);
       if (!changed.empty())
         line.changes.push_back({index, environment.time_us, std::move(changed)});
     }

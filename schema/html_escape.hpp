@@ -1,0 +1,12 @@
+#pragma once
+// Text in HTML, also between the quotes of an attribute.
+
+#include <string>
+#include <string_view>
+
+namespace verbatim {
+
+/// `&`, `<`, `>` and both quotes as character references; all other bytes as they are.
+[[nodiscard]] std::string escape_html(std::string_view text);
+
+}  // namespace verbatim

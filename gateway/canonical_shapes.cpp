@@ -2,9 +2,8 @@
 
 #include "gateway/canonical_output.hpp"
 #include "gateway/sse.hpp"
+#include "schema/json.hpp"
 #include "schema/ordered_json.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <utility>

@@ -1,8 +1,7 @@
 #include "gateway/json_scan.hpp"
 
 #include "schema/bytes.hpp"
-
-#include <nlohmann/json.hpp>
+#include "schema/json.hpp"
 
 #include <charconv>
 
@@ -134,13 +133,6 @@ class Cursor {
 };
 
 }  // namespace
-
-std::string_view json_value_at(std::string_view text) {
-  Cursor cursor(text);
-  cursor.skip_blank();
-  const std::size_t from = cursor.at();
-  return cursor.skip_value(0) ? cursor.since(from) : std::string_view();
-}
 
 bool is_json(std::string_view text) {
   Cursor cursor(text);

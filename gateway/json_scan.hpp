@@ -15,10 +15,6 @@ namespace verbatim::gateway {
 
 inline constexpr int kJsonScanDepthMax = 512;
 
-/// The value that begins at the first non-blank of `text`; empty if it is malformed. What follows
-/// it stays.
-[[nodiscard]] std::string_view json_value_at(std::string_view text);
-
 /// True if the whole text is exactly one JSON value.
 [[nodiscard]] bool is_json(std::string_view text);
 

@@ -4,18 +4,13 @@
 // nlohmann's dump() is not JCS: it sorts by UTF-8 bytes and prints doubles otherwise.
 
 #include "schema/error.hpp"
-
-#include <nlohmann/json.hpp>
+#include "schema/json.hpp"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace verbatim {
-
-using Json = nlohmann::json;
-/// Keeps the order in which members were added: for output that people read.
-using OrderedJson = nlohmann::ordered_json;
 
 /// How numbers of the input appear in the output.
 enum class Numbers {

@@ -2,8 +2,7 @@
 // What is wrong with a JSON text, in the same words whoever reads it. For the readers in this folder.
 
 #include "schema/error.hpp"
-
-#include <nlohmann/json.hpp>
+#include "schema/json.hpp"
 
 #include <cstddef>
 #include <string>

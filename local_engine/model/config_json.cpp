@@ -176,10 +176,11 @@ Result<std::vector<std::size_t>> read_windows(const Members& members, const Fami
   if (!types->is_array() || types->size() != layers)
     return wrong("'layer_types' has another length");
   for (std::size_t i = 0; i < layers; ++i) {
-    const auto& type = (*types)[i];
-    if (type == "full_attention") {
+    const Json& type = (*types)[i];
+    const std::string name = type.is_string() ? type.get<std::string>() : "";
+    if (name == "full_attention") {
       windows[i] = 0;
-    } else if (type == "sliding_attention" && window > 0) {
+    } else if (name == "sliding_attention" && window > 0) {
       windows[i] = window;
     } else {
       return unsupported("layer type " + printable(type.dump(-1, ' ', true)));

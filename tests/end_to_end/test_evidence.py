@@ -1,4 +1,5 @@
 """What an auditor does: verify, replay, export, verify again with Python alone; and what he finds when someone tampered."""
+import collections
 import contextlib
 import json
 import re
@@ -74,6 +75,16 @@ class Evidence(support.ProgramTest):
         # -I: neither environment nor packages of this machine help it.
         return subprocess.run([sys.executable, "-I", str(bundle / "verify.py")], capture_output=True, text=True,
                               timeout=120, cwd="/")
+
+    def one_of_each_kind(self, bundle):
+        """The evidence in a bundle; of the contents, two of each name, since every leaf has its folder of the same."""
+        chosen, seen = [], collections.Counter()
+        for path in sorted(p for p in bundle.rglob("*") if p.is_file() and p.name != "verify.py" and p.stat().st_size > 0):
+            kind = path.name if path.parts[len(bundle.parts)] == "contents" else path
+            seen[kind] += 1
+            if seen[kind] <= 2:
+                chosen.append(path)
+        return chosen
 
     # A good log.
 
@@ -219,7 +230,7 @@ class Evidence(support.ProgramTest):
 
     def test_a_changed_byte_in_any_file_of_a_bundle_is_found_by_both_verifiers(self):
         bundle = self.export()
-        evidence = [p for p in bundle.rglob("*") if p.is_file() and p.name != "verify.py" and p.stat().st_size > 0]
+        evidence = self.one_of_each_kind(bundle)
         self.assertGreater(len(evidence), 3)
         for path in evidence:
             good = path.read_bytes()
@@ -266,7 +277,7 @@ class Evidence(support.ProgramTest):
 
     def test_a_file_missing_from_a_bundle_is_found_by_both_verifiers(self):
         bundle = self.export()
-        for path in [p for p in bundle.rglob("*") if p.is_file() and p.name != "verify.py"]:
+        for path in self.one_of_each_kind(bundle):
             aside = self.folder / "aside"
             path.rename(aside)
             found = support.verbatim("verify", bundle, "--json")

@@ -1,6 +1,6 @@
 #include "audit/dsse.hpp"
 
-#include "schema/canonical_json.hpp"
+#include "schema/digest.hpp"
 
 #include <algorithm>
 
@@ -39,6 +39,16 @@ std::string dsse_pae(std::string_view type, std::string_view payload) {
   return text.append(payload);
 }
 
+Json manifest_statement(std::string_view manifest, const Json& members) {
+  Json predicate = Json::object();
+  for (const char* name : {"origin", "size", "root"}) predicate[name] = members.value(name, Json());
+  return {{"_type", "https://in-toto.io/Statement/v1"},
+          {"subject", Json::array({{{"name", "manifest.json"},
+                                    {"digest", {{"sha256", sha256(manifest).hex()}}}}})},
+          {"predicateType", "urn:verbatim:evidence:1"},
+          {"predicate", std::move(predicate)}};
+}
+
 std::string sign_statement(std::string_view statement, const NoteSigningKey& key) {
   const Ed25519Signature signature = key.key.sign(as_bytes(dsse_pae(kInTotoType, statement)));
   const std::string hint = key.verifier().str();
@@ -59,6 +69,10 @@ Result<std::string> open_statement(std::string_view bundle, const VerifierKey& k
   const Json* const type = member(*envelope, "payloadType");
   if (type == nullptr || *type != kInTotoType)
     return malformed("the payload is no in-toto statement");
+  const Json* const material = member(*json, "verificationMaterial");
+  const Json* const named = material != nullptr ? member(*material, "publicKey") : nullptr;
+  const Json* const hint = named != nullptr ? member(*named, "hint") : nullptr;
+  if (hint == nullptr || *hint != key.str()) return malformed("the hint is at another key");
   const auto payload = bytes_at(*envelope, "payload");
   if (!payload) return payload.error();
   const Json* const signatures = member(*envelope, "signatures");

@@ -6,6 +6,7 @@
 // The bundle names its key by a hint (the vkey), holds no certificate and no transparency log entry.
 
 #include "audit/note.hpp"
+#include "schema/canonical_json.hpp"
 
 #include <string>
 #include <string_view>
@@ -16,6 +17,10 @@ inline constexpr std::string_view kInTotoType = "application/vnd.in-toto+json";
 
 /// DSSE's pre-authentication encoding.
 [[nodiscard]] std::string dsse_pae(std::string_view type, std::string_view payload);
+
+/// What is said of a bundle of evidence (schema/evidence.md): that `manifest`, whose members these are, is about the tree
+/// that it names.
+[[nodiscard]] Json manifest_statement(std::string_view manifest, const Json& members);
 
 /// Signs a statement (the exact bytes) and returns the bundle, canonical JSON.
 [[nodiscard]] std::string sign_statement(std::string_view statement, const NoteSigningKey& key);

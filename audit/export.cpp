@@ -201,13 +201,7 @@ Result<void> EvidenceWriter::add_manifest() {
                   {"files", std::move(files)}};
   if (pruned_.leaf) members["minimum_index"] = pruned_.minimum_index;
   const std::string manifest = canonical(members);
-  const std::string statement =
-      canonical({{"_type", "https://in-toto.io/Statement/v1"},
-                 {"subject", Json::array({{{"name", "manifest.json"},
-                                           {"digest", {{"sha256", sha256(manifest).hex()}}}}})},
-                 {"predicateType", "urn:verbatim:evidence:1"},
-                 {"predicate",
-                  {{"origin", head_.origin}, {"size", head_.size}, {"root", head_.root.hex()}}}});
+  const std::string statement = canonical(manifest_statement(manifest, members));
   if (auto done = sink_.add("manifest.json", manifest); !done) return done;
   return sink_.add("manifest.sig.json", sign_statement(statement, *key));
 }

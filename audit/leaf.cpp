@@ -158,9 +158,13 @@ Result<LeafHead> read_leaf_head(const Json& leaf) {
   const auto uuid = parse_uuid(*id);
   if (!uuid) return uuid.error();
   head.id = *uuid;
+  // There is one way to write either: what is shown is what was signed.
+  const bool version_7 = (uuid->bytes[6] & 0xf0) == 0x70 && (uuid->bytes[8] & 0xc0) == 0x80;
+  if (!version_7 || uuid->str() != *id) return invalid("a leaf's id is no UUID of version 7");
   const auto time_us = parse_rfc3339(*time);
   if (!time_us) return time_us.error();
   head.time_us = *time_us;
+  if (format_rfc3339(*time_us) != *time) return invalid("a leaf's time is not in its one form");
   if (const auto contents = leaf.find("contents"); contents != leaf.end()) {
     if (!contents->is_array() || contents->size() > kContentsMax) {
       return invalid("a leaf's contents are not an array of at most 16");
@@ -168,6 +172,9 @@ Result<LeafHead> read_leaf_head(const Json& leaf) {
     for (const Json& item : *contents) {
       auto reference = read_reference(item);
       if (!reference) return reference.error();
+      for (const ContentReference& before : head.contents) {
+        if (before.field == reference->field) return invalid("a leaf has a content twice");
+      }
       head.contents.push_back(std::move(*reference));
     }
   }

@@ -21,10 +21,15 @@ Error invalid(std::string what) { return Error{Errc::invalid_input, std::move(wh
 
 /// Leaves of these types stay, all of them.
 bool stays(std::string_view type) {
-  return type == "log_created" || type == "key_rotated" || type == "key_retired" || type == "prune";
+  return type == "log_created" || type == "key_rotated" || type == "key_retired" ||
+         type == "timestamp" || type == "prune";
 }
 /// Of these the newest stays: later leaves were made under it.
 bool newest_stays(std::string_view type) { return type == "config" || type == "environment"; }
+/// Of what it is the newest: each upstream has an environment, and so has the machine.
+std::string series_of(std::string_view type, const Json& leaf) {
+  return std::string(type) + " " + text_at(leaf, "upstream");
+}
 
 /// Walks over leaves, oldest first, until one must stay.
 class Planner {
@@ -91,7 +96,8 @@ class Planner {
         stop < size ? "leaf " + std::to_string(stop) + " is of an open exchange" : "the log ends";
     auto read = queries_.leaves(plan_.before.minimum_index, stop, [&](const LeafRow& row) {
       if (newest_stays(row.type)) {
-        newest_[row.type].push_back(row.index);
+        const auto json = parse_json(as_text(row.bytes));
+        newest_[series_of(row.type, json ? *json : Json())].push_back(row.index);
       } else if (stays(row.type)) {
         kept_.push_back(row.index);
       } else if (const std::string why = blocked(row); !why.empty()) {
@@ -113,7 +119,7 @@ class Planner {
       const auto json = parse_json(*bytes);
       const std::string type = json ? text_at(*json, "type") : "";
       if (stays(type)) kept_.push_back(index);
-      if (newest_stays(type)) newest_[type].push_back(index);
+      if (newest_stays(type)) newest_[series_of(type, *json)].push_back(index);
     }
     for (auto& [type, indices] : newest_) {
       std::erase_if(indices, [&](std::uint64_t index) { return index >= plan_.minimum_index; });
@@ -154,7 +160,7 @@ class Planner {
   std::set<std::string> held_subjects_;
   std::set<Uuid> held_records_;
   std::vector<std::uint64_t> kept_;
-  std::map<std::string, std::vector<std::uint64_t>> newest_;  // by type
+  std::map<std::string, std::vector<std::uint64_t>> newest_;  // by series
   PrunePlan plan_;
 };
 
@@ -172,8 +178,9 @@ Result<Pruned> read_prune(std::uint64_t index, const Json& leaf) {
     return invalid("a prune leaf names a minimum index that is no whole number of earlier tiles");
   }
   for (const Json& each : *kept) {
-    if (!each.is_number_unsigned() || each >= pruned.minimum_index) {
-      return invalid("a prune leaf names a kept leaf that there cannot be");
+    if (!each.is_number_unsigned() || each >= pruned.minimum_index ||
+        (!pruned.kept.empty() && each <= *pruned.kept.rbegin())) {
+      return invalid("a prune leaf names a kept leaf that there cannot be, or not in order");
     }
     pruned.kept.insert(each.get<std::uint64_t>());
   }

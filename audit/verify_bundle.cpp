@@ -16,7 +16,9 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace verbatim::audit {
 
@@ -90,6 +92,7 @@ class BundleVerifier {
   void check_prune();
   void check_leaf(std::uint64_t index, std::string_view bytes);
   void check_erasure(std::uint64_t index, const Json& leaf);
+  bool was_there(std::uint64_t leaf, const std::string& field);
   void check_content(std::uint64_t index, const ContentReference& reference);
   void compare_tile(const TileName& name, std::string_view hashes);
   VerifyReport report();
@@ -113,6 +116,11 @@ class BundleVerifier {
   TileCheck tiles_;
   LeafCheck leaves_;
   std::map<Uuid, std::uint64_t> first_by_id_;
+  using Content = std::pair<std::uint64_t, std::uint64_t>;  // leaf, and number of the field
+  std::map<std::string, std::uint64_t> fields_;             // name -> number
+  std::vector<Content> committed_;                          // in order
+  std::set<Content> gone_contents_;
+  std::set<std::string> tile_files_;  // that the manifest lists, and the tree has not named yet
   HeadCheck heads_;
   Findings findings_;
   std::uint64_t checked_leaves_ = 0, checked_contents_ = 0, erased_ = 0;
@@ -155,6 +163,16 @@ Result<void> BundleVerifier::read_manifest() {
   }
   manifest_bytes_ = std::move(*bytes);
   manifest_ = *json;
+  const auto one_form = canonicalize(manifest_bytes_, Numbers::ecmascript);
+  if (!one_form || *one_form != manifest_bytes_) {
+    findings_.tampered("manifest", "the manifest is not canonical JSON");
+  }
+  const Json* const records = member(manifest_, "records");
+  const Json* const selection = member(manifest_, "selection");
+  if (records == nullptr || !records->is_number_unsigned() || selection == nullptr ||
+      !selection->is_object()) {
+    findings_.tampered("manifest", "the manifest does not say how many records it has, or which");
+  }
   const Json* const minimum = member(manifest_, "minimum_index");
   if (minimum != nullptr && minimum->is_number_unsigned()) {
     minimum_index_ = minimum->get<std::uint64_t>();
@@ -186,18 +204,9 @@ void BundleVerifier::check_manifest_signature() {
     return;
   }
   const auto json = parse_json(*statement);
-  const std::string digest = sha256(manifest_bytes_).hex();
-  bool named = false;
-  if (json && json->is_object() && json->contains("subject") && json->at("subject").is_array()) {
-    for (const Json& subject : json->at("subject")) {
-      const auto digests = subject.is_object() ? subject.find("digest") : subject.end();
-      if (subject.is_object() && digests != subject.end() &&
-          text_at(*digests, "sha256") == digest) {
-        named = true;
-      }
-    }
+  if (!json || *json != manifest_statement(manifest_bytes_, manifest_)) {
+    findings_.tampered("manifest_signature", "the signature is for another manifest");
   }
-  if (!named) findings_.tampered("manifest_signature", "the signature is for another manifest");
 }
 
 void BundleVerifier::check_files() {
@@ -207,18 +216,24 @@ void BundleVerifier::check_files() {
     findings_.tampered("manifest_files", "the manifest lists no files");
     return;
   }
+  std::string before;
   for (const Json& file : *files) {
     const std::string name = text_at(file, "name");
-    if (!is_bundle_path(name) || !listed.insert(name).second) {
-      findings_.tampered("manifest_files",
-                         "the manifest lists a strange name: " + name.substr(0, 64));
+    const bool in_order = before < name;
+    before = name;
+    if (!is_bundle_path(name) || !in_order || !listed.insert(name).second) {
+      findings_.tampered("manifest_files", "the manifest lists a strange name, or not in order: " +
+                                               name.substr(0, 64));
       continue;
     }
     if (name.starts_with("contents/")) ++content_files_;
+    if (name.starts_with("tile/")) tile_files_.insert(name);
     const auto bytes = read_file(folder_ / name, kFileBytesMax);
     if (!bytes) {
       findings_.tampered("file_missing", name + " is missing or cannot be read");
-    } else if (sha256(*bytes).hex() != text_at(file, "sha256")) {
+    } else if (const Json* const length = member(file, "bytes");
+               length == nullptr || !length->is_number_unsigned() || *length != bytes->size() ||
+               sha256(*bytes).hex() != text_at(file, "sha256")) {
       findings_.tampered("file_hash", name + " is not the file that the manifest lists");
     }
   }
@@ -338,7 +353,7 @@ Result<void> BundleVerifier::check_head() {
   }
   const auto size = manifest_.find("size");
   if (text_at(manifest_, "origin") != head->origin || size == manifest_.end() ||
-      *size != head->size) {
+      *size != head->size || text_at(manifest_, "root") != head->root.hex()) {
     findings_.tampered("manifest_head", "the manifest is about another tree than the checkpoint");
   }
   head_ = std::move(*head);
@@ -362,6 +377,9 @@ void BundleVerifier::check_tree() {
   tiles_.finish(
       [this](const TileName& name, std::string_view hashes) { compare_tile(name, hashes); });
   check_prune();
+  for (const std::string& name : tile_files_) {
+    findings_.tampered("file_extra", name + " is no tile of this tree");
+  }
   if (options_.contents && content_files_ != content_files_named_) {
     findings_.tampered("content_extra", "there are contents that no leaf commits to");
   }
@@ -381,6 +399,7 @@ void BundleVerifier::add_to_tree(const Digest& hash) {
 
 bool BundleVerifier::check_entries(std::uint64_t from, std::uint64_t width) {
   const std::string name = entries_path(from / kTileWidth, width);
+  tile_files_.erase(name);
   const auto bundle = read_file(folder_ / name, kEntriesBytesMax);
   const auto leaves =
       bundle ? split_entries(*bundle) : Result<std::vector<std::string_view>>(bundle.error());
@@ -427,6 +446,12 @@ bool BundleVerifier::check_pruned_tile(std::uint64_t from) {
 void BundleVerifier::check_prune() {
   std::set<std::uint64_t> kept;
   for (const auto& [index, leaf] : kept_) kept.insert(index);
+  const bool was_pruned = pruned_.leaf.has_value();
+  if ((text_at(manifest_, "format") == "verbatim-evidence/2") != was_pruned ||
+      (member(manifest_, "minimum_index") != nullptr) != was_pruned) {
+    findings_.tampered("prune", "the manifest's format is not that of a log that was" +
+                                    std::string(was_pruned ? "" : " not") + " pruned");
+  }
   if (pruned_.minimum_index == minimum_index_ && pruned_.kept == kept) return;
   findings_.tampered("prune",
                      "the leaves that are not here are not those that a leaf says were "
@@ -435,6 +460,7 @@ void BundleVerifier::check_prune() {
 
 void BundleVerifier::compare_tile(const TileName& name, std::string_view hashes) {
   const std::string path = tile_path(name);
+  tile_files_.erase(path);
   const auto bytes = read_file(folder_ / path, kTileWidth * 32);
   if (!bytes || *bytes != hashes) {
     findings_.tampered("tile", path + " is missing, or does not hold the tree's hashes");
@@ -446,8 +472,15 @@ void BundleVerifier::check_leaf(std::uint64_t index, std::string_view bytes) {
   ++checked_leaves_;
   if (!leaf) return;
   const auto [first, anew] = first_by_id_.emplace(leaf->head.id, index);
-  if (!anew) check_shared_id(first->second, index, leaf->head, findings_);
+  if (!anew) check_shared_id(first->second, index, *leaf, findings_);
   if (leaf->head.type == "erasure") check_erasure(index, leaf->json);
+  const auto first_of_leaf = committed_.insert(committed_.end(), leaf->head.contents.size(), {});
+  std::transform(leaf->head.contents.begin(), leaf->head.contents.end(), first_of_leaf,
+                 [&](const ContentReference& each) {
+                   return std::pair(index,
+                                    fields_.emplace(each.field, fields_.size()).first->second);
+                 });
+  std::sort(first_of_leaf, committed_.end());
   if (leaf->head.type == "prune") {
     auto pruned = read_prune(index, leaf->json);
     if (!pruned) findings_.tampered("prune", pruned.error().what, index);
@@ -470,11 +503,28 @@ void BundleVerifier::check_erasure(std::uint64_t index, const Json& leaf) {
   for (const ErasedContents& contents : *erased) {
     for (const std::string& field : contents.fields) {
       ++erased_;
+      if (!was_there(contents.leaf, field)) {
+        findings_.tampered("erasure",
+                           name + " says that " + field + " of leaf " +
+                               std::to_string(contents.leaf) +
+                               " was erased, which never was there, or was erased before",
+                           index);
+      }
       const std::string file = "contents/" + std::to_string(contents.leaf) + "/" + field;
       if (!std::filesystem::exists(folder_ / file, error)) continue;
       findings_.tampered("erasure", name + " says that it was erased, but here is " + file, index);
     }
   }
+}
+
+/// Whether a leaf so far committed to such a content, which no erasure has named yet. Of pruned leaves nobody knows.
+bool BundleVerifier::was_there(std::uint64_t leaf, const std::string& field) {
+  if (leaf < minimum_index_) return true;
+  const auto number = fields_.find(field);
+  if (number == fields_.end()) return false;
+  const std::pair content(leaf, number->second);
+  return std::binary_search(committed_.begin(), committed_.end(), content) &&
+         gone_contents_.insert(content).second;
 }
 
 void BundleVerifier::check_content(std::uint64_t index, const ContentReference& reference) {
@@ -487,7 +537,7 @@ void BundleVerifier::check_content(std::uint64_t index, const ContentReference& 
   auto bytes = read_file(folder_ / name, kFileBytesMax);
   const auto hex = read_file(folder_ / (name + ".salt"), 128);
   const auto salt = from_hex(hex ? std::string_view(*hex).substr(0, 64) : "");
-  if (!bytes || !salt || salt->size() != content.salt.size()) {
+  if (!bytes || !salt || salt->size() != content.salt.size() || *hex != to_hex(*salt) + "\n") {
     findings_.tampered("content_salt", name + ": the content or its salt cannot be read", index);
     return;
   }

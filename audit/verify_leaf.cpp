@@ -1,5 +1,8 @@
 #include "audit/verify_leaf.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace verbatim::audit {
 
 namespace {
@@ -43,8 +46,9 @@ std::optional<ReadLeaf> LeafCheck::add(std::uint64_t index, std::string_view byt
     const auto request = leaf->json.find("request");
     const bool named = request != leaf->json.end() && request->is_number_unsigned();
     const auto open = named ? open_.find(request->get<std::uint64_t>()) : open_.end();
-    const bool pruned = named && request->get<std::uint64_t>() < pruned_below_;
-    if (pruned && open == open_.end()) return leaf;
+    leaf->answers_pruned = named && was_pruned(request->get<std::uint64_t>()) &&
+                           answered_.insert(request->get<std::uint64_t>()).second;
+    if (leaf->answers_pruned) return leaf;
     if (open == open_.end() || open->second != head.id) {
       findings.tampered(
           "exchange",
@@ -58,9 +62,25 @@ std::optional<ReadLeaf> LeafCheck::add(std::uint64_t index, std::string_view byt
   return leaf;
 }
 
-void check_shared_id(std::uint64_t first, std::uint64_t index, const LeafHead& head,
+void LeafCheck::pruned(std::uint64_t index) {
+  if (pruned_.empty() || pruned_.back().second != index) pruned_.emplace_back(index, index);
+  pruned_.back().second = index + 1;
+  pruned_below_ = index + 1;
+}
+
+bool LeafCheck::was_pruned(std::uint64_t index) const {
+  const auto after =
+      std::upper_bound(pruned_.begin(), pruned_.end(), index,
+                       [](std::uint64_t at, const auto& range) { return at < range.first; });
+  return after != pruned_.begin() && index < std::prev(after)->second;
+}
+
+void check_shared_id(std::uint64_t first, std::uint64_t index, const ReadLeaf& leaf,
                      Findings& findings) {
-  if (head.type == "response") return;  // its request has it too: LeafCheck sees to that
+  // Its request has it too: LeafCheck sees to that, where the request is still there.
+  if (leaf.head.type == "response" && (!leaf.answers_pruned || leaf.json.at("request") == first)) {
+    return;
+  }
   findings.tampered(
       "record_id",
       "leaf " + std::to_string(index) + " has the record id of leaf " + std::to_string(first),

@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace verbatim::audit {
 
@@ -16,6 +19,7 @@ namespace verbatim::audit {
 struct ReadLeaf {
   Json json;
   LeafHead head;
+  bool answers_pruned = false;  ///< a response whose request was pruned
 };
 /// Problem: `leaf_format` (not canonical JSON of schema/leaf.md); then there is nothing.
 [[nodiscard]] std::optional<ReadLeaf> read_leaf(std::uint64_t index, std::string_view bytes,
@@ -30,7 +34,7 @@ class LeafCheck {
   std::optional<ReadLeaf> add(std::uint64_t index, std::string_view bytes, Findings& findings);
 
   /// A leaf that was pruned: what was open before it, nobody knows.
-  void pruned(std::uint64_t index) { pruned_below_ = index + 1; }
+  void pruned(std::uint64_t index);
   [[nodiscard]] std::uint64_t pruned_below() const { return pruned_below_; }
   /// A leaf that is missing: its part in exchanges is unknown.
   void skip() { incomplete_ = true; }
@@ -42,13 +46,18 @@ class LeafCheck {
   }
 
  private:
+  [[nodiscard]] bool was_pruned(std::uint64_t index) const;
+
   std::map<std::uint64_t, Uuid> open_;  // requests without response, by index
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> pruned_;  // [from, to), in order
+  std::set<std::uint64_t> answered_;                             // of the pruned
   std::uint64_t pruned_below_ = 0;
   bool incomplete_ = false;
 };
 
-/// `first` has the same id as the later `index`: only an exchange's response may share one. Problem: `record_id`.
-void check_shared_id(std::uint64_t first, std::uint64_t index, const LeafHead& head,
+/// `first` has the same id as the later `index`: only an exchange's response may share one, with its request.
+/// Problem: `record_id`.
+void check_shared_id(std::uint64_t first, std::uint64_t index, const ReadLeaf& leaf,
                      Findings& findings);
 
 }  // namespace verbatim::audit

@@ -61,7 +61,7 @@ class LogVerifier {
   static void check_pruned(Progress& p, const LeafRow& row);
   Result<void> read_pruned_state(Queries& queries, Progress& p) const;
   void check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root);
-  void check_id(Queries& queries, Progress& p, std::uint64_t index, const LeafHead& head);
+  void check_id(Queries& queries, Progress& p, std::uint64_t index, const ReadLeaf& leaf);
   void check_columns(Progress& p, const LeafRow& row, const ReadLeaf& leaf);
   Result<void> check_contents(Queries& queries, Progress& p, std::uint64_t index,
                               const LeafHead& head);
@@ -406,6 +406,13 @@ void LogVerifier::check_pruned(Progress& p, const LeafRow& row) {
     p.nodes.add_missing();
     return;
   }
+  // Nothing proves a column now: none may say anything. (The id and the time stay, and prove nothing.)
+  if (row.type != "pruned" || row.summary != LeafSummary{}) {
+    p.findings.tampered("leaf_columns",
+                        "leaf " + std::to_string(row.index) +
+                            " was pruned, and a column still says something of it",
+                        row.index);
+  }
   std::copy_n(row.hashes.begin(), hash.bytes.size(), hash.bytes.begin());
   p.nodes.add(hash, row.hashes, p.findings);
   p.leaves.pruned(row.index);
@@ -427,7 +434,7 @@ void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
   const auto leaf = p.leaves.add(index, as_text(row->bytes), p.findings);
   if (!leaf) return;
   check_columns(p, *row, *leaf);
-  check_id(queries, p, index, leaf->head);
+  check_id(queries, p, index, *leaf);
   if (leaf->head.type == "timestamp" && chain_) timestamps_.met(index, p.findings);
   if (leaf->head.type == "erasure" && options_.contents) {
     p.erasures.named(index, leaf->json, p.findings);
@@ -451,12 +458,12 @@ void LogVerifier::check_columns(Progress& p, const LeafRow& row, const ReadLeaf&
 }
 
 void LogVerifier::check_id(Queries& queries, Progress& p, std::uint64_t index,
-                           const LeafHead& head) {
-  const auto first = queries.first_index_of(head.id);
+                           const ReadLeaf& leaf) {
+  const auto first = queries.first_index_of(leaf.head.id);
   if (!first) {
     p.findings.tampered("database", first.error().what, index);
   } else if (*first && **first < index) {
-    check_shared_id(**first, index, head, p.findings);
+    check_shared_id(**first, index, leaf, p.findings);
   }
 }
 

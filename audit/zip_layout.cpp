@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,11 @@ struct Entry {
   std::uint64_t packed = 0, bytes = 0, offset = 0;
   std::string_view name;
 };
+
+/// Fields by which some readers take another name, size or kind of file than the entry itself says: PKWARE's for
+/// Unix, the two of Info-ZIP for names and comments in Unicode, ASi's for Unix, and AES encryption.
+const std::set<std::uint64_t> kRefusedFields = {0x000d, 0x6c78, 0x7075, 0x756e, 0x9901};
+constexpr std::uint64_t kStored = 0, kDeflated = 8;
 
 /// The directory's place, from the end of the file.
 struct Directory {
@@ -101,7 +107,8 @@ Result<Directory> ZipFile::find_directory() {
     return refused("is no zip file, or has bytes or a comment after its end");
   }
   const Fields fields(*end);
-  if (fields.u32(4) != 0 || fields.u16(20) != 0) return refused("has several disks or a comment");
+  if (fields.u32(4) != 0 || fields.u16(8) != fields.u16(10) || fields.u16(20) != 0)
+    return refused("has several disks or a comment");
   Directory directory{fields.u16(10), fields.u32(12), fields.u32(16)};
   std::uint64_t behind = size_ - kEndBytes;  // the directory must end here
   const auto locator =
@@ -116,6 +123,9 @@ Result<Directory> ZipFile::find_directory() {
       return refused("has a zip64 end that is not where it should be");
     }
     const Fields wide(*end64);
+    if (wide.u64(16) != 0 || wide.u64(24) != wide.u64(32) || Fields(*locator).u32(4) != 0) {
+      return refused("has several disks");
+    }
     const Directory real{wide.u64(32), wide.u64(40), wide.u64(48)};
     const auto differs = [](std::uint64_t narrow, std::uint64_t full, std::uint64_t marker) {
       return narrow != marker && narrow != full;
@@ -135,10 +145,12 @@ Result<Directory> ZipFile::find_directory() {
 }
 
 bool ZipFile::take_zip64(std::string_view extra, Entry& entry) const {
+  std::set<std::uint64_t> kinds;
   while (extra.size() >= 4) {
     const Fields head(extra);
     const std::size_t bytes = head.u16(2);
     if (bytes > extra.size() - 4) return false;
+    if (kRefusedFields.contains(head.u16(0)) || !kinds.insert(head.u16(0)).second) return false;
     if (head.u16(0) == 1) {
       std::size_t at = 4;
       for (std::uint64_t* value : {&entry.bytes, &entry.packed, &entry.offset}) {
@@ -150,7 +162,7 @@ bool ZipFile::take_zip64(std::string_view extra, Entry& entry) const {
     }
     extra.remove_prefix(4 + bytes);
   }
-  return true;
+  return extra.empty();
 }
 
 Result<std::uint64_t> ZipFile::take_entry(std::string_view directory, Entry& entry) const {
@@ -176,6 +188,9 @@ Result<std::uint64_t> ZipFile::take_entry(std::string_view directory, Entry& ent
     return refused("has a damaged directory");
   }
   if ((entry.flags & kEncrypted) != 0) return refused("is encrypted");
+  if (entry.method != kStored && entry.method != kDeflated) {
+    return refused("is packed in another way than deflate");
+  }
   return kCentralBytes + name + extra;
 }
 

@@ -5,6 +5,7 @@
 #include "audit/timestamp.hpp"
 #include "cli/command.hpp"
 #include "cli/http_post.hpp"
+#include "cli/show_text.hpp"
 #include "schema/file.hpp"
 
 #include <iostream>
@@ -46,10 +47,11 @@ OrderedJson json_of(std::uint64_t index, const audit::Timestamp& timestamp,
 void print_line(const OrderedJson& stamp) {
   const OrderedJson& trusted = stamp.at("trusted");
   std::cout << "leaf " << stamp.at("index") << "  size " << stamp.at("size") << "  "
-            << stamp.at("time").get<std::string>() << "  " << stamp.at("tsa").get<std::string>()
+            << stamp.at("time").get<std::string>() << "  "
+            << one_line(stamp.at("tsa").get<std::string>())
             << (trusted.is_null() ? "  (not checked: --tsa-ca)"
                 : trusted         ? "  trusted"
-                                  : "  NOT TRUSTED: " + stamp.value("error", std::string()))
+                          : "  NOT TRUSTED: " + one_line(stamp.value("error", std::string())))
             << '\n';
 }
 
@@ -153,6 +155,7 @@ int run_list(const Context& context, const TimestampFlags& flags) {
   if (!reader) return fail(reader.error());
   OrderedJson stamps = OrderedJson::array();
   Result<void> formed;
+  bool all_trusted = true;
   const auto read = (*reader)->timestamps([&](const audit::StoredLeaf& leaf) {
     const auto timestamp = audit::read_timestamp(leaf.json);
     if (!timestamp) {
@@ -162,13 +165,14 @@ int run_list(const Context& context, const TimestampFlags& flags) {
       return false;
     }
     stamps.push_back(json_of(leaf.index, *timestamp, *trust));
+    all_trusted = all_trusted && stamps.back().at("trusted") != false;
     if (!context.json) print_line(stamps.back());
     return true;
   });
   if (!read) return fail(read.error());
   if (!formed) return fail(formed.error());
   if (context.json) print_json({{"timestamps", std::move(stamps)}});
-  return kDone;
+  return all_trusted ? kDone : kBadFinding;
 }
 
 void add_trust(CLI::App& command, TimestampFlags& flags) {

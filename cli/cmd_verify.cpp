@@ -2,6 +2,7 @@
 
 #include "audit/verify.hpp"
 #include "cli/command.hpp"
+#include "cli/show_text.hpp"
 
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ Result<std::string> text_of(const std::string& path) {
 
 void print_problems(const std::vector<audit::Problem>& problems) {
   for (const auto& problem : problems) {
-    std::cout << "  problem   " << problem.kind << ": " << problem.detail << '\n';
+    std::cout << "  problem   " << problem.kind << ": " << one_line(problem.detail) << '\n';
   }
 }
 
@@ -37,7 +38,7 @@ void print_verdict(audit::Verdict verdict, const std::vector<audit::Problem>& pr
 /// When, by others' clocks, what of it was there.
 void print_stamp(const audit::TimestampFinding& stamp, bool checked) {
   std::cout << "  stamped   " << stamp.size << " leaves by " << format_rfc3339(stamp.time_us)
-            << ", says " << stamp.tsa
+            << ", says " << one_line(stamp.tsa)
             << (!checked        ? "  (not checked: pass --tsa-ca)"
                 : stamp.trusted ? ", who is trusted"
                                 : ", who is NOT trusted")
@@ -54,7 +55,7 @@ OrderedJson json_of(const audit::TimestampFinding& stamp, bool checked) {
 
 void print_report(const audit::VerifyReport& report, bool tsa_given) {
   print_verdict(report.verdict, report.problems);
-  std::cout << "  origin    " << report.origin << '\n'
+  std::cout << "  origin    " << one_line(report.origin) << '\n'
             << "  size      " << report.size << " leaves, " << report.checked_leaves << " checked\n"
             << "  root      " << report.root.hex() << '\n'
             << "  contents  " << report.checked_contents
@@ -158,11 +159,11 @@ int run_receipt(const Context& context, const VerifyFlags& flags) {
   } else {
     print_verdict(report->verdict, report->problems);
     if (report->size > 0) {  // its checkpoint could be opened
-      std::cout << "  origin    " << report->origin << '\n'
+      std::cout << "  origin    " << one_line(report->origin) << '\n'
                 << "  index     " << report->index << " of " << report->size << " leaves\n"
                 << "  root      " << report->root.hex() << '\n';
     }
-    std::cout << "  leaf      " << report->leaf << '\n';
+    std::cout << "  leaf      " << one_line(report->leaf) << '\n';
     if (report->timestamp) print_stamp(*report->timestamp, !options->tsa_ca.empty());
   }
   return exit_code_of(report->verdict);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace verbatim::cli {
 
@@ -9,15 +10,30 @@ namespace {
 
 constexpr std::size_t kNameWidth = 30;
 
-std::string harmless(std::string text) {
-  bool c1 = false;  // after 0xC2, 0x80 to 0x9F are the controls U+0080 to U+009F
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c1 && byte >= 0x80 && byte < 0xa0) c = '\xbf';  // an inverted question mark
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
-    c1 = byte == 0xc2;
+/// What moves the cursor, ends a line or turns the direction of the text: C0 but for line ends and tabs, DEL, C1, U+200E,
+/// U+200F, U+2028 to U+202E, U+2066 to U+2069.
+bool steers(std::string_view at) {
+  const auto byte = [&](std::size_t i) {
+    return i < at.size() ? static_cast<unsigned char>(at[i]) : 0u;
+  };
+  if (byte(0) == 0xc2) return byte(1) >= 0x80 && byte(1) < 0xa0;
+  if (byte(0) == 0xe2 && byte(1) == 0x80) {
+    return byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae);
   }
-  return text;
+  if (byte(0) == 0xe2 && byte(1) == 0x81) return byte(2) >= 0xa6 && byte(2) <= 0xa9;
+  return (byte(0) < 0x20 && byte(0) != '\n' && byte(0) != '\t') || byte(0) == 0x7f;
+}
+
+/// Each such character is a question mark.
+std::string harmless(std::string_view text) {
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    const bool bad = steers(text.substr(at));
+    const auto byte = static_cast<unsigned char>(text[at]);
+    shown += bad ? '?' : text[at];
+    at += !bad || byte < 0x80 ? 1 : byte == 0xc2 ? 2 : 3;
+  }
+  return shown;
 }
 
 void print_member(std::ostream& out, const std::string& name, const OrderedJson& value) {
@@ -38,7 +54,11 @@ void print_member(std::ostream& out, const std::string& name, const OrderedJson&
 
 void print_leaf(std::ostream& out, const OrderedJson& leaf, const OrderedJson& tree_size) {
   out << "leaf " << leaf.at("index") << " of " << tree_size << "\n";
-  print_member(out, "", leaf.at("leaf"));
+  if (leaf.contains("pruned")) {
+    print_member(out, "PRUNED", leaf.at("pruned"));
+  } else {
+    print_member(out, "", leaf.at("leaf"));
+  }
   print_member(out, "leaf_hash", leaf.at("leaf_hash"));
   out << '\n';
 }
@@ -55,6 +75,12 @@ void print_content(std::ostream& out, const std::string& field, const OrderedJso
 }
 
 }  // namespace
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', '?');
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  return harmless(text);
+}
 
 void print_shown(std::ostream& out, const OrderedJson& shown) {
   for (const OrderedJson& leaf : shown.at("leaves")) print_leaf(out, leaf, shown.at("tree_size"));

@@ -13,28 +13,110 @@ A time stamp (RFC 3161) must be of a checkpoint of this very log. Whose stamp it
 neither token nor note anywhere, and `openssl ts -verify -token_in` wants both (leaves of type `timestamp` hold them).
 
 Checks, in this order:
-  1. the signature of the checkpoint (signed note, Ed25519), by the key given or one that it led to;
-  2. that the entries hash to the checkpoint's root (RFC 6962), and every tile to the tree;
-  3. that each disclosed content opens the salted commitment in its leaf, and none was erased before;
-  4. that every exchange has its request and its one response, and names them rightly;
-  5. the manifest: every file it lists, and its own signature (DSSE).
+  1. that every leaf is canonical JSON (RFC 8785) of a known form;
+  2. the signature of the checkpoint (signed note, Ed25519), by the key given or one that it led to;
+  3. that the entries hash to the checkpoint's root (RFC 6962), and every tile to the tree;
+  4. that each disclosed content opens the salted commitment in its leaf, and none was erased before;
+  5. that every response has the request that it names, and that what is missing is what a leaf says was pruned;
+  6. the manifest: what it says of the tree, every file, and its own signature (DSSE).
 
 Exit code: 0 valid; 1 not valid; 2 usage, or not a bundle.
 """
 
 import base64
+import datetime
 import hashlib
 import json
 import os
 import re
 import sys
+import unicodedata
 import zlib
 
-FORMATS = ("verbatim-evidence/1", "verbatim-evidence/2")
+FORMATS = ("verbatim-evidence/1", "verbatim-evidence/2")  # of a whole log; of one that was pruned
 
 
 class Invalid(Exception):
     """One fault, in words."""
+
+
+def plain(text):
+    """A text that does nothing to a terminal: control, format and surrogate characters, and line separators, escaped."""
+    steers = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join("\\u%04x" % ord(c) if unicodedata.category(c) in steers else c for c in text)
+
+
+def say(text):
+    print(plain(text))
+
+
+# ---- JSON, read strictly ----
+
+DEPTH_MAX = 512
+WHOLE_MAX = 2**53
+sys.setrecursionlimit(5000)  # Python's own reader and writer take a few calls for each level
+
+
+def read_json(raw, what, canonical=False):
+    """A value without members that are there twice and without numbers that are not exact.
+    `canonical`: it must be written in the one way of RFC 8785, members sorted by the UTF-16 code units of their names."""
+
+    def whole(token):
+        if len(token) > 17 or abs(int(token)) > WHOLE_MAX:
+            raise Invalid(what + " holds a number beyond 2^53")
+        return int(token)
+
+    def refuse(token):
+        raise Invalid("%s holds a number that is not whole: %s" % (what, token[:40]))
+
+    def members(pairs):
+        names = [name.encode("utf-16-be", "surrogatepass") for name, _ in pairs]
+        if len(set(names)) != len(names):
+            raise Invalid(what + " has a member twice")
+        if canonical and names != sorted(names):
+            raise Invalid(what + " is not canonical JSON")
+        return dict(pairs)
+
+    try:
+        value = json.loads(raw.decode(), object_pairs_hook=members, parse_int=whole, parse_float=refuse, parse_constant=refuse)
+        # Python escapes in strings what RFC 8785 does, and nothing else. What is no Unicode cannot be encoded.
+        written = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    except ValueError:
+        raise Invalid(what + " is not JSON")
+    except RecursionError:
+        raise Invalid(what + " is nested too deep")
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        level = below(level)
+    if level:
+        raise Invalid(what + " is nested too deep")
+    if canonical and written != raw:
+        raise Invalid(what + " is not canonical JSON")
+    return value
+
+
+def below(values):
+    """What is directly in these values."""
+    inner = []
+    for value in values:
+        if isinstance(value, dict):
+            inner.extend(value.values())
+        elif isinstance(value, list):
+            inner.extend(value)
+    return inner
+
+
+def is_whole(value):
+    """Of Python's integers: True and False are some, too."""
+    return type(value) is int and value >= 0
+
+
+def is_digest(value):
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def same(value, truth):
+    return type(value) is type(truth) and value == truth
 
 
 # ---- Ed25519 verification (RFC 8032 section 5.1.7), in plain integers ----
@@ -110,8 +192,8 @@ def ed25519_ok(public, message, signature):
 
 
 def is_bundle_path(name):
-    plain = all(part not in ("", ".", "..") for part in name.split("/"))
-    return plain and len(name.encode()) <= 512 and not re.search(r"[\x00-\x1f\x7f\\]", name)
+    inside = all(part not in ("", ".", "..") for part in name.split("/"))
+    return inside and len(os.fsencode(name)) <= 512 and not re.search(r"[\x00-\x1f\x7f\\]", name)
 
 
 class Folder:
@@ -148,6 +230,8 @@ class Zip:
     at once and lists exactly them, and the end follows the directory (PKWARE's APPNOTE, section 4.3)."""
 
     BYTES_MAX = 1 << 30  # of one file
+    # Fields by which some readers take another name, size or kind of file than the entry itself says.
+    FIELDS_REFUSED = (0x000D, 0x6C78, 0x7075, 0x756E, 0x9901)
 
     def __init__(self, path):
         self.file = open(path, "rb")
@@ -155,13 +239,14 @@ class Zip:
         self.entries = {}  # name -> (place of the data, bytes packed, bytes, method, crc)
         behind = self.size - 22
         end = self.at(behind, 22)
-        if end[:4] != b"PK\x05\x06" or end[4:8] != bytes(4) or end[20:22] != bytes(2):
+        if end[:4] != b"PK\x05\x06" or end[4:8] != bytes(4) or end[8:10] != end[10:12] or end[20:22] != bytes(2):
             raise Invalid("not a zip file, or one with bytes or a comment after its end")
         count, length, start = (number(end[a:b]) for a, b in ((10, 12), (12, 16), (16, 20)))
         if behind >= 76 and self.at(behind - 20, 4) == b"PK\x06\x07":
             behind -= 76
             wide = self.at(behind, 76)
-            if wide[:4] != b"PK\x06\x06" or number(wide[4:12]) != 44 or number(wide[64:72]) != behind:
+            one_disk = wide[16:24] == bytes(8) and wide[24:32] == wide[32:40] and wide[60:64] == bytes(4)
+            if wide[:4] != b"PK\x06\x06" or number(wide[4:12]) != 44 or number(wide[64:72]) != behind or not one_disk:
                 raise Invalid("the zip file's zip64 end is not where it should be")
             real = [number(wide[a : a + 8]) for a in (32, 40, 48)]
             for narrow, full, marker in zip((count, length, start), real, (0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)):
@@ -175,6 +260,9 @@ class Zip:
             directory, reached = self.take(directory, reached)
         if directory or reached != start:
             raise Invalid("the zip file has bytes that its directory does not list")
+        for name in self.entries:
+            if any(name[:at] in self.entries for at, c in enumerate(name) if c == "/"):
+                raise Invalid("the zip file has a file as a folder: " + name)
 
     def at(self, place, length):
         if place < 0 or place + length > self.size:
@@ -191,29 +279,59 @@ class Zip:
         name_length, extra_length = number(head[28:30]), number(head[30:32])
         rest = directory[46 + name_length + extra_length :]
         raw_name = directory[46 : 46 + name_length]
-        sizes = [number(head[24:28]), number(head[20:24]), number(head[42:46])]
-        length, packed, place = wide_sizes(directory[46 + name_length : 46 + name_length + extra_length], sizes)
+        extra = directory[46 + name_length : 46 + name_length + extra_length]
+        if len(raw_name) != name_length or len(extra) != extra_length:
+            raise Invalid("the zip file's directory is damaged")
+        length, packed, place = self.real_sizes(extra, head[24:28], head[20:24], head[42:46])
+        if not raw_name.isascii() and not flags & 0x800:
+            raise Invalid("the zip file has a name that is neither ASCII nor UTF-8")
         name = raw_name.decode()
+        twice = Invalid("the zip file has two opinions on its entry " + name)
         local = self.at(place, 30)
         data = place + 30 + number(local[26:28]) + number(local[28:30])
-        same = local[:4] == b"PK\x03\x04" and self.at(place + 30, number(local[26:28])) == raw_name
+        if local[:4] != b"PK\x03\x04" or self.at(place + 30, number(local[26:28])) != raw_name or place != reached:
+            raise twice
+        if number(local[6:8]) != flags or number(local[8:10]) != method:
+            raise twice
+        if flags & 1 or method not in (0, 8) or (method == 0 and packed != length):
+            raise Invalid("the zip file has an entry that is encrypted, or packed in another way than deflate: " + name)
+        extra = self.at(data - number(local[28:30]), number(local[28:30]))
+        said = [*self.real_sizes(extra, local[22:26], local[18:22], bytes(4))[:2], number(local[14:18])]
+        if said != [length, packed, number(crc)]:
+            # Only where the sizes follow the data may they be missing here.
+            if not flags & 8 or any(value not in (0, truth) for value, truth in zip(said, (length, packed, number(crc)))):
+                raise twice
         end = data + packed
-        if flags & 1 or not same or number(local[6:8]) != flags or number(local[8:10]) != method or place != reached:
-            raise Invalid("the zip file has two opinions on its entry " + name)
         if flags & 8:
             end = self.after_descriptor(name, end, crc, packed, length)
-        else:
-            extra = self.at(data - number(local[28:30]), number(local[28:30]))
-            if local[14:18] != crc or wide_sizes(extra, [number(local[22:26]), number(local[18:22]), 0])[:2] != [length, packed]:
-                raise Invalid("the zip file has two opinions on its entry " + name)
         folder = name.endswith("/")
         if not is_bundle_path(name[:-1] if folder else name) or name in self.entries or (folder and length):
             raise Invalid("the zip file has a name twice, or one that leads out: " + name)
-        if number(head[4:6]) >> 8 == 3 and (number(head[38:42]) >> 28) not in (0, 8, 4):
+        # The kind of file: of Unix in the uppermost bits (4 a folder, 8 a plain file), of DOS in one bit.
+        kind, dos_folder = number(head[38:42]) >> 28, bool(head[38] & 0x10)
+        if kind not in ((0, 4) if folder else (0, 8)) or (dos_folder and not folder):
             raise Invalid("the zip file has an entry that is no plain file: " + name)
         if not folder:
             self.entries[name] = (data, packed, length, method, number(crc))
         return rest, end
+
+    def real_sizes(self, extra, *narrow):
+        """(bytes, packed, place) with those that a zip64 field holds put in; checks the other fields beside it."""
+        values, kinds = [number(raw) for raw in narrow], set()
+        while extra:
+            kind, length = number(extra[:2]), number(extra[2:4])
+            field, rest = extra[4 : 4 + length], extra[4 + length :]
+            if len(extra) < 4 or len(field) != length or kind in kinds or kind in self.FIELDS_REFUSED:
+                raise Invalid("the zip file has an extra field that is damaged, there twice, or could say something else")
+            kinds.add(kind)
+            if kind == 1:
+                for i, value in enumerate(values):
+                    if value == 0xFFFFFFFF:
+                        if len(field) < 8:
+                            raise Invalid("the zip file has a zip64 field that is cut short")
+                        values[i], field = number(field[:8]), field[8:]
+            extra = rest
+        return values
 
     def after_descriptor(self, name, end, crc, packed, length):
         for width in (4, 8):
@@ -230,8 +348,8 @@ class Zip:
         if name not in self.entries:
             raise Invalid("missing or unreadable: " + name)
         place, packed, length, method, crc = self.entries[name]
-        if length > self.BYTES_MAX or method not in (0, 8):
-            raise Invalid(name + " is too large, or packed in another way than deflate")
+        if length > self.BYTES_MAX:
+            raise Invalid(name + " is too large")
         data = self.at(place, packed)
         try:
             if method == 8:
@@ -250,38 +368,30 @@ def number(raw):
     return int.from_bytes(raw, "little")
 
 
-def wide_sizes(extra, values):
-    """(bytes, packed, place) with those that a zip64 field holds put in."""
-    values = list(values)
-    while len(extra) >= 4:
-        kind, length = number(extra[:2]), number(extra[2:4])
-        if kind == 1:
-            at = 4
-            for i, value in enumerate(values):
-                if value == 0xFFFFFFFF:
-                    values[i] = number(extra[at : at + 8])
-                    at += 8
-        extra = extra[4 + length :]
-    return values
-
-
 # ---- keys, notes, checkpoints (C2SP signed-note, tlog-checkpoint) ----
 
 
 def unbase64(text, what):
+    """Of bytes there is one base64: padded, and nothing in it that does not count."""
     try:
         raw = base64.b64decode(text, validate=True)
-    except Exception:
+    except (ValueError, TypeError):
         raise Invalid(what + " is not base64")
     if base64.b64encode(raw).decode() != text:
         raise Invalid(what + " is not canonical base64")
     return raw
 
 
+def is_key_name(name):
+    return re.fullmatch(r"[^\s\x00-\x20+]+", name) is not None
+
+
 def parse_vkey(vkey):
-    name, _, rest = vkey.strip().partition("+")
+    name, _, rest = vkey.partition("+")
     key_id, _, key = rest.partition("+")
     raw = unbase64(key, "the key")
+    if not is_key_name(name):
+        raise Invalid("the key's name is empty, or has spaces")
     if len(raw) != 33 or raw[0] != 1:
         raise Invalid("the key is not an Ed25519 key of a log")
     if hashlib.sha256(name.encode() + b"\n" + raw).digest()[:4].hex() != key_id:
@@ -292,32 +402,40 @@ def parse_vkey(vkey):
 def split_note(note):
     """(text, [(name, raw signature), ...]), nothing of it verified."""
     text, separator, signatures = note.rpartition("\n\n")
-    if not separator or not note.endswith("\n"):
+    if not separator or not signatures.endswith("\n") or re.search(r"[\x00-\x09\x0b-\x1f]", note) or len(note) > 1 << 20:
         raise Invalid("the checkpoint is not a signed note")
     signed_by = []
-    for line in signatures.splitlines():
-        if not line.startswith("\u2014 "):
-            raise Invalid("the checkpoint has a line that is no signature")
+    for line in signatures[:-1].split("\n"):
         who, _, encoded = line[2:].partition(" ")
+        if not line.startswith("\u2014 ") or not is_key_name(who):
+            raise Invalid("the checkpoint has a line that is no signature")
         signed_by.append((who, unbase64(encoded, "a signature")))
+        if len(signed_by[-1][1]) < 5 or len(signed_by) > 100:
+            raise Invalid("the checkpoint has a malformed signature, or too many")
     return text + "\n", signed_by
 
 
-def open_note(note, vkey):
-    """Returns the text that the key signed."""
-    name, key_id, public = parse_vkey(vkey)
+def open_note(note, vkeys):
+    """The text, if the first of the keys signed it. No signature by another of them may be wrong."""
+    known = {parse_vkey(vkey)[:2]: parse_vkey(vkey)[2] for vkey in vkeys}
     text, signatures = split_note(note)
+    signed_by = set()
     for who, raw in signatures:
-        if who == name and raw[:4] == key_id:
-            if not ed25519_ok(public, text.encode(), raw[4:]):
-                raise Invalid("the checkpoint's signature is wrong")
-            return text
-    raise Invalid("the checkpoint is not signed by " + name)
+        key = (who, raw[:4])
+        if key not in known or key in signed_by:
+            continue
+        if not ed25519_ok(known[key], text.encode(), raw[4:]):
+            raise Invalid("the checkpoint's signature is wrong")
+        signed_by.add(key)
+    if parse_vkey(vkeys[0])[:2] not in signed_by:
+        raise Invalid("the checkpoint is not signed by " + parse_vkey(vkeys[0])[0])
+    return text
 
 
 def parse_checkpoint(text):
     lines = text.split("\n")
-    if len(lines) < 4 or not lines[1].isdigit() or str(int(lines[1])) != lines[1]:
+    # The last line ends, too; lines between are extensions.
+    if len(lines) < 4 or lines[-1] != "" or "" in lines[:-1] or not re.fullmatch("0|[1-9][0-9]{0,18}", lines[1]):
         raise Invalid("the checkpoint's text is malformed")
     root = unbase64(lines[2], "the root")
     if len(root) != 32:
@@ -328,25 +446,43 @@ def parse_checkpoint(text):
 # ---- the keys of one log, each announced by the one before it ----
 
 
+def open_rotation(note):
+    """(origin, index of its leaf, key so far, key from then on): signed by both keys."""
+    text = split_note(note)[0]
+    lines = text.split("\n")
+    if len(lines) != 6 or lines[0] != "verbatim/key-rotation/v1" or not re.fullmatch("0|[1-9][0-9]{0,18}", lines[2]):
+        raise Invalid("a note of one key about its successor is malformed")
+    _, origin, at, old, new, _ = lines
+    open_note(note, [old, new])
+    open_note(note, [new, old])
+    return origin, int(at), old, new
+
+
 class Keys:
     """Begins with a key that is trusted, and grows by what that key vouches for."""
 
     def __init__(self, first):
-        self.links = [[first, 0]]  # (vkey, smallest tree that it signs), oldest first
+        self.links = [(first, 0, None)]  # (vkey, smallest tree that it signs, largest one), oldest first
 
     def rotate(self, note, index=None):
-        title, origin, at, old, new = split_note(note)[0].split("\n")[:5]
-        same = "\n".join((title, origin, at, old, new)) + "\n" == open_note(note, old) == open_note(note, new)
-        if not same or title != "verbatim/key-rotation/v1" or str(int(at)) != at or index not in (None, int(at)):
-            raise Invalid("a note of one key about its successor is malformed")
-        if old != self.newest() or {origin, parse_vkey(new)[0]} != {parse_vkey(old)[0]}:
+        origin, at, old, new = open_rotation(note)
+        if index not in (None, at):
+            raise Invalid("a note of one key about its successor belongs to another leaf")
+        if old != self.newest() or {origin, parse_vkey(new)[0]} != {self.origin()}:
             raise Invalid("a key was changed by another than the newest: to " + new)
-        if int(at) < self.links[-1][1] or new in self.all():
+        if at < self.links[-1][1] or new in self.all():
             raise Invalid("the changes of the log's key do not follow from each other")
-        self.links.append([new, int(at) + 1])
+        self.links.append((new, at + 1, None))
+
+    def retire(self, vkey, index):
+        for i, (key, since, until) in enumerate(self.links[:-1]):
+            if key == vkey and until is None:
+                self.links[i] = (key, since, index + 1)
+                return
+        raise Invalid("leaf %d retires a key that did not sign, or the only one that does" % index)
 
     def all(self):
-        return [vkey for vkey, _ in self.links]
+        return [vkey for vkey, _, _ in self.links]
 
     def newest(self):
         return self.links[-1][0]
@@ -357,16 +493,19 @@ class Keys:
     def open(self, note):
         """(origin, size, root) of a checkpoint that the newest key for a tree of its size signed."""
         size = parse_checkpoint(split_note(note)[0])[1]
-        return parse_checkpoint(open_note(note, [vkey for vkey, at in self.links if at <= size][-1]))
+        sign = [vkey for vkey, since, until in self.links if since <= size and (until is None or size <= until)]
+        return parse_checkpoint(open_note(note, sign[::-1]))
 
 
 def keys_of(records):
     if not records or records[0].get("type") != "log_created":
         raise Invalid("leaf 0 does not say how the log was created")
-    keys = Keys(records[0]["vkey"])
+    keys = Keys(text_in(0, records[0], "vkey"))
     for index, record in enumerate(records):
         if record.get("type") == "key_rotated":
-            keys.rotate(record["note"], index)
+            keys.rotate(text_in(index, record, "note"), index)
+        elif record.get("type") == "key_retired":
+            keys.retire(text_in(index, record, "vkey"), index)
     return keys
 
 
@@ -401,6 +540,20 @@ def tile_name(number):
     return "/".join(parts)
 
 
+def tiles_of(size, minimum):
+    """The names of all tiles of a tree, and of the entries that are not pruned."""
+    names, level, width = set(), 0, size
+    while width:
+        for tile in range((width + 255) // 256):
+            name = tile_name(tile) + (".p/%d" % (width % 256) if tile == width // 256 else "")
+            names.add("tile/%d/%s" % (level, name))
+            if level == 0 and tile * 256 >= minimum:
+                names.add("tile/entries/" + name)
+        width //= 256
+        level += 1
+    return names
+
+
 def read_pruned(bundle, minimum):
     """(leaf hashes, entries) below a minimum index: of most leaves the hashes alone are there, and None for the entry."""
     hashes, entries, present = [], [], set(bundle.names())
@@ -417,12 +570,26 @@ def read_pruned(bundle, minimum):
     return hashes, entries
 
 
-def check_prune(records, minimum, names, problems):
+def read_prune(index, record):
+    """(minimum index, kept leaves) of a leaf of type prune."""
+    minimum, kept = record.get("minimum_index"), record.get("kept")
+    if not is_whole(minimum) or not isinstance(kept, list) or len(kept) > 4000 or not all(is_whole(each) for each in kept):
+        raise Invalid("leaf %d, about pruning, lacks minimum_index or kept" % index)
+    if minimum % 256 != 0 or minimum > index:
+        raise Invalid("leaf %d, about pruning, names a minimum index that is no whole number of earlier tiles" % index)
+    if kept != sorted(set(kept)) or (kept and kept[-1] >= minimum):
+        raise Invalid("leaf %d, about pruning, names kept leaves that there cannot be, or not in order" % index)
+    return minimum, kept
+
+
+def check_prune(records, manifest, minimum, names, problems):
     """What is not here must be what the newest leaf about pruning says. Returns how many leaves that are."""
-    pruned = ([r for r in records if r.get("type") == "prune"] or [{"minimum_index": 0, "kept": []}])[-1]
-    kept = ["kept/%d" % index for index in pruned["kept"]]
-    if pruned["minimum_index"] != minimum or sorted(kept) != sorted(n for n in names if n.startswith("kept/")):
+    prunes = [read_prune(index, record) for index, record in enumerate(records) if record.get("type") == "prune"]
+    said, kept = prunes[-1] if prunes else (0, [])
+    if said != minimum or {"kept/%d" % index for index in kept} != {n for n in names if n.startswith("kept/")}:
         problems.append("the leaves that are not here are not those that a leaf says were pruned")
+    if manifest["format"] != FORMATS[bool(prunes)] or ("minimum_index" in manifest) != bool(prunes):
+        problems.append("the manifest's format is not that of a log that was%s pruned" % ("" if prunes else " not"))
     return minimum - len(kept)
 
 
@@ -459,6 +626,77 @@ def check_tiles(bundle, leaves):
         level += 1
 
 
+def check_tree_names(size, minimum, names, problems):
+    known = tiles_of(size, minimum)
+    for name in sorted(names):
+        if name.startswith("tile/") and name not in known:
+            problems.append(name + " is no tile of this tree")
+
+
+# ---- leaves (schema/leaf.md) ----
+
+LEAF_BYTES_MAX = 65535
+UUID_7 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+TIME = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})[.][0-9]{6}Z")
+FIELD = re.compile("[a-z0-9_]+(?:[.][a-z0-9_]+)*")
+
+
+def text_in(index, record, member):
+    if not isinstance(record.get(member), str):
+        raise Invalid("leaf %d lacks the text %s" % (index, member))
+    return record[member]
+
+
+def is_time(text):
+    """RFC 3339, UTC, microseconds."""
+    found = TIME.fullmatch(text)
+    try:
+        return found is not None and bool(datetime.datetime(*map(int, found.groups())))
+    except ValueError:
+        return False
+
+
+def is_field_name(name):
+    return isinstance(name, str) and FIELD.fullmatch(name) and len(name) <= 64 and not name.endswith(".salt")
+
+
+def parse_leaf(index, entry):
+    """A leaf is canonical JSON without floats: one meaning, and one way to write it."""
+    record = read_json(entry, "leaf %d" % index, canonical=True)
+    if not isinstance(record, dict) or len(entry) > LEAF_BYTES_MAX:
+        raise Invalid("leaf %d is no JSON object of at most %d bytes" % (index, LEAF_BYTES_MAX))
+    if not same(record.get("v"), 1) or not all(isinstance(record.get(m), str) for m in ("type", "id", "time")):
+        raise Invalid("leaf %d lacks v, type, id or time" % index)
+    if not UUID_7.fullmatch(record["id"]):
+        raise Invalid("leaf %d has an id that is no record id: %s" % (index, record["id"][:64]))
+    if not is_time(record["time"]):
+        raise Invalid("leaf %d has a time that is none: %s" % (index, record["time"][:64]))
+    contents = record.get("contents", [])
+    if not isinstance(contents, list) or len(contents) > 16 or not all(isinstance(item, dict) for item in contents):
+        raise Invalid("leaf %d has contents that are no list of at most 16" % index)
+    for item in contents:
+        if not is_field_name(item.get("field")) or not is_digest(item.get("commitment")) or not is_whole(item.get("bytes")):
+            raise Invalid("leaf %d has a content without field, commitment or bytes" % index)
+    if len({item["field"] for item in contents}) != len(contents):
+        raise Invalid("leaf %d has two contents of one name" % index)
+    output = record.get("canonical", {"key": "0" * 64, "expires_us": 0})
+    if not isinstance(output, dict) or not is_digest(output.get("key")) or type(output.get("expires_us")) is not int:
+        raise Invalid("leaf %d has a canonical without key or expires_us" % index)
+    return record
+
+
+def read_erased(index, record):
+    """[(leaf, field), ...] that a leaf of type erasure names."""
+    erased = []
+    items = record.get("erased")
+    for item in items if isinstance(items, list) else [None]:
+        fields = item.get("fields") if isinstance(item, dict) else None
+        if not isinstance(fields, list) or not is_whole(item.get("leaf")) or not all(is_field_name(f) for f in fields):
+            raise Invalid("leaf %d, about an erasure, does not say what was erased" % index)
+        erased += [(item["leaf"], field) for field in fields]
+    return erased
+
+
 # ---- contents and exchanges ----
 
 
@@ -472,16 +710,16 @@ def check_contents(bundle, records, problems):
     present = set(bundle.names())
     for index, record in enumerate(records):
         for content in record.get("contents", []):
-            if not re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", content["field"]):
-                raise Invalid("leaf %d has a content with a strange name" % index)
             name = "contents/%d/%s" % (index, content["field"])
             if name not in present:
                 withheld += 1
                 continue
             named.update((name, name + ".salt"))
-            salt = bytes.fromhex(bundle.read(name + ".salt").decode().strip())
+            salt = bundle.read(name + ".salt")
             data = bundle.read(name)
-            if len(salt) != 32 or len(data) != content["bytes"] or commitment(salt, data) != content["commitment"]:
+            if not re.fullmatch(b"[0-9a-f]{64}\n", salt):
+                problems.append(name + ".salt is not 64 hexadecimal digits and a newline")
+            elif len(data) != content["bytes"] or commitment(bytes.fromhex(salt.decode()), data) != content["commitment"]:
                 problems.append(name + " is not what leaf %d committed to" % index)
             else:
                 opened += 1
@@ -491,40 +729,50 @@ def check_contents(bundle, records, problems):
     return opened, withheld
 
 
-def check_erasures(records, present, problems):
-    """What the log says is gone cannot be disclosed by one who no longer has it."""
-    erased = 0
+def check_erasures(records, minimum, present, problems):
+    """What the log says is gone cannot be disclosed by one who no longer has it, and goes once."""
+    erased, gone = 0, set()
     for index, record in enumerate(records):
         if record.get("type") != "erasure":
             continue
-        for item in record["erased"]:
-            for field in item["fields"]:
-                erased += 1
-                name = "contents/%d/%s" % (item["leaf"], field)
-                if name in present:
-                    problems.append("leaf %d says that it was erased, but here is %s" % (index, name))
+        for leaf, field in read_erased(index, record):
+            name = "contents/%d/%s" % (leaf, field)
+            if name in present:
+                problems.append("leaf %d says that it was erased, but here is %s" % (index, name))
+            there = records[leaf].get("contents", []) if leaf < index else []
+            if leaf >= minimum and (name in gone or field not in [content["field"] for content in there]):
+                problems.append("leaf %d says that %s was erased, which never was there, or was erased before" % (index, name))
+            gone.add(name)
+            erased += 1
     return erased
 
 
 def check_exchanges(records, problems):
-    requests, answered, first, recovered = {}, {}, {}, 0
+    """An exchange's two leaves share their id; every other leaf has its own. (exchanges, still open, interrupted)"""
+    waiting, first, answered, recovered = {}, {}, set(), 0  # waiting: requests, index -> id; answered: pruned ones
+    exchanges = 0
     for index, record in enumerate(records):
-        kind, identity = record.get("type"), record.get("id")
-        # An exchange's two leaves share their id; every other leaf has its own.
-        if identity is not None and first.setdefault(identity, index) != index and kind != "response":
+        if not record:
+            continue
+        kind, identity = record["type"], record["id"]
+        shared = first.setdefault(identity, index) != index
+        if shared and kind != "response":
             problems.append("leaf %d has the record id of leaf %d" % (index, first[identity]))
         if kind == "request":
-            requests[identity] = index
+            waiting[index] = identity
+            exchanges += 1
         elif kind == "response":
-            if identity in answered:
-                problems.append("record %s has two response leaves" % identity)
-            pruned = not records[min(record.get("request", 0), index)]
-            if requests.get(identity) != record.get("request") and not pruned:
-                problems.append("response leaf %d does not name its request" % index)
-            answered[identity] = index
-            requests.setdefault(identity, record.get("request"))
             recovered += record.get("status") == "interrupted"
-    return len(requests), len(requests) - len(answered), recovered
+            request = record.get("request")
+            named = is_whole(request) and request < index
+            if named and waiting.get(request) == identity:
+                del waiting[request]
+            elif named and not records[request] and request not in answered and not shared:
+                answered.add(request)  # the request was pruned
+                exchanges += 1
+            else:
+                problems.append("leaf %d does not answer an open request of its record" % index)
+    return exchanges, len(waiting), recovered
 
 
 # ---- time stamps (RFC 3161) ----
@@ -541,6 +789,8 @@ def der(data):
         tag, length, at = data[at], data[at + 1], at + 2
         if length >= 0x80:
             size = length - 0x80
+            if not 1 <= size <= 4:
+                raise Invalid("a time stamp's token is malformed")
             length, at = int.from_bytes(data[at : at + size], "big"), at + size
         if tag & 0x1F == 0x1F or at + length > len(data):
             raise Invalid("a time stamp's token is malformed")
@@ -578,17 +828,34 @@ def roots_at(leaves, sizes):
     return roots
 
 
+def rfc3339(time):
+    """Of a token's time, with microseconds."""
+    found = re.fullmatch("([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})(?:[.]([0-9]+))?Z", time)
+    if not found:
+        raise Invalid("a time stamp's time is malformed")
+    minute = datetime.datetime(*map(int, found.groups()[:5]))
+    fraction = (found.group(7) or "")[:6].ljust(6, "0")
+    moment = minute + datetime.timedelta(seconds=int(found.group(6)), microseconds=int(fraction))
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def check_timestamps(records, leaves, keys, problems):
     """Each is of a checkpoint that the log signed, of this very tree. Returns (size, time) of the newest."""
-    stamps = [(index, record) for index, record in enumerate(records) if record.get("type") == "timestamp"]
-    roots = roots_at(leaves, {record["size"] for _, record in stamps})
+    stamps = []
+    for index, record in enumerate(records):
+        if record.get("type") == "timestamp":
+            note = text_in(index, record, "note")
+            token = unbase64(text_in(index, record, "token"), "a time stamp")
+            stamps.append((index, record, note, keys.open(note), read_token(token)))
+    roots = roots_at(leaves, {head[1] for _, _, _, head, _ in stamps})
     newest = None
-    for index, record in stamps:
-        origin, size, root = keys.open(record["note"])
-        imprint, time = read_token(unbase64(record["token"], "a time stamp"))
-        if hashlib.sha256(record["note"].encode()).digest() != imprint or imprint.hex() != record["imprint"]:
+    for index, record, note, (origin, size, root), (imprint, time) in stamps:
+        said = {"size": size, "root": root.hex(), "imprint": imprint.hex(), "stamped": rfc3339(time)}
+        if hashlib.sha256(note.encode()).digest() != imprint:
             problems.append("leaf %d: the time stamp is of something else than the checkpoint" % index)
-        elif (origin, size, root.hex()) != (keys.origin(), record["size"], record["root"]) or size > index:
+        elif not all(same(record.get(member), value) for member, value in said.items()):
+            problems.append("leaf %d does not say of a time stamp what its note and token say" % index)
+        elif origin != keys.origin() or size > index:
             problems.append("leaf %d: what was stamped is no earlier checkpoint of this log" % index)
         elif roots[size] != root:
             problems.append("FORKED: leaf %d has a time stamp of a checkpoint for other leaves" % index)
@@ -599,52 +866,68 @@ def check_timestamps(records, leaves, keys, problems):
 # ---- the manifest (in-toto statement in DSSE) ----
 
 
-def refuse(text):
-    raise Invalid("a leaf holds a number that leaves never hold: " + text)
+def read_manifest(raw):
+    """An object whose members are of the types that it must have."""
+    manifest = read_json(raw, "manifest.json", canonical=True)
+    if not isinstance(manifest, dict) or manifest.get("format") not in FORMATS:
+        raise Invalid("manifest.json is of another format than %s" % " and ".join(FORMATS))
+    files = manifest.get("files")
+    if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
+        raise Invalid("the manifest lists no files")
+    for file in files:
+        name = file.get("name")
+        if not isinstance(name, str) or not is_bundle_path(name) or name in ("manifest.json", "manifest.sig.json"):
+            raise Invalid("the manifest lists a strange name: %s" % str(name)[:64])
+        if not is_digest(file.get("sha256")) or not is_whole(file.get("bytes")):
+            raise Invalid("the manifest does not say of %s what it is" % name)
+    if not isinstance(manifest.get("vkey"), str) or not is_whole(manifest.get("records")):
+        raise Invalid("the manifest lacks vkey or records")
+    if not isinstance(manifest.get("selection"), dict) or not is_whole(manifest.get("minimum_index", 0)):
+        raise Invalid("the manifest lacks selection, or has a minimum_index that is no index")
+    return manifest
 
 
-def parse_leaf(index, entry):
-    """A leaf is canonical JSON without floats: one meaning, and one way to write it."""
-    try:
-        record = json.loads(entry.decode(), parse_float=refuse, parse_constant=refuse)
-    except ValueError:
-        raise Invalid("leaf %d is not JSON" % index)
-    canonical = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if not isinstance(record, dict) or canonical.encode() != entry:
-        raise Invalid("leaf %d is not canonical JSON" % index)
-    if record.get("v") != 1 or not all(isinstance(record.get(m), str) for m in ("type", "id", "time")):
-        raise Invalid("leaf %d lacks v, type, id or time" % index)
-    return record
-
-
-def check_manifest(bundle, manifest_bytes, manifest, vkey, problems):
-    for listed in manifest.get("files", []):
-        name = listed["name"]
-        if name.startswith("/") or ".." in name.split("/"):
-            raise Invalid("the manifest names a file outside of the bundle")
-        data = bundle.read(name)
-        if hashlib.sha256(data).hexdigest() != listed["sha256"]:
-            problems.append(name + " is not the file that the manifest lists")
-    names = [listed["name"] for listed in manifest.get("files", [])]
-    listed_names = set(names)
-    if len(names) != len(listed_names):
-        problems.append("the manifest lists a file twice")
-    for name in sorted(set(bundle.names()) - listed_names - {"manifest.json", "manifest.sig.json"}):
+def check_files(bundle, manifest, problems):
+    """What is listed is here, as it was listed, and nothing else is."""
+    names = [file["name"] for file in manifest["files"]]
+    if names != sorted(set(names), key=str.encode):
+        problems.append("the manifest lists a file twice, or not in order")
+    for file in manifest["files"]:
+        data = bundle.read(file["name"])
+        if hashlib.sha256(data).hexdigest() != file["sha256"] or len(data) != file["bytes"]:
+            problems.append(file["name"] + " is not the file that the manifest lists")
+    for name in sorted(set(bundle.names()) - set(names) - {"manifest.json", "manifest.sig.json"}):
         problems.append(name + " is not in the manifest")
-    signed = json.loads(bundle.read("manifest.sig.json"))
-    envelope = signed["dsseEnvelope"]
-    payload = base64.b64decode(envelope["payload"])
-    kind = envelope["payloadType"].encode()
-    pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
-    public = parse_vkey(vkey)[2]
-    if len(envelope["signatures"]) != 1:
-        raise Invalid("manifest.sig.json must hold one signature")
-    if not ed25519_ok(public, pae, base64.b64decode(envelope["signatures"][0]["sig"])):
+
+
+def dsse_base64(text, what):
+    """DSSE allows the alphabet for URLs, too."""
+    return unbase64(text.replace("-", "+").replace("_", "/"), what)
+
+
+def check_manifest_signature(bundle, manifest_bytes, manifest, head, problems):
+    """A Sigstore bundle with one signature, by the log's key, under a statement about this manifest and this tree."""
+    signed = read_json(bundle.read("manifest.sig.json"), "manifest.sig.json")
+    envelope, kind = signed["dsseEnvelope"], "application/vnd.in-toto+json"
+    if envelope["payloadType"] != kind or len(envelope["signatures"]) != 1:
+        raise Invalid("manifest.sig.json must hold one signature, under an in-toto statement")
+    if signed["verificationMaterial"]["publicKey"]["hint"] != manifest["vkey"]:
+        problems.append("manifest.sig.json names another key than the manifest")
+    payload = dsse_base64(envelope["payload"], "the statement about the manifest")
+    pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
+    signature = dsse_base64(envelope["signatures"][0]["sig"], "the manifest's signature")
+    if not ed25519_ok(parse_vkey(manifest["vkey"])[2], pae, signature):
         problems.append("the manifest's signature is wrong")
-    statement = json.loads(payload)
-    digests = [s["digest"].get("sha256") for s in statement.get("subject", [])]
-    if hashlib.sha256(manifest_bytes).hexdigest() not in digests:
-        problems.append("the manifest's signature is about another manifest")
+    origin, size, root = head
+    statement = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "predicate": {"origin": origin, "root": root.hex(), "size": size},
+        "predicateType": "urn:verbatim:evidence:1",
+        "subject": [{"digest": {"sha256": hashlib.sha256(manifest_bytes).hexdigest()}, "name": "manifest.json"}],
+    }
+    said = read_json(payload, "the statement about the manifest")
+    if json.dumps(said, sort_keys=True) != json.dumps(statement, sort_keys=True):
+        problems.append("the manifest's signature is about another manifest or another tree")
 
 
 def check_kept(kept, keys, origin, leaves, problems):
@@ -660,15 +943,13 @@ def check_kept(kept, keys, origin, leaves, problems):
 
 def verify(bundle, trusted_key, kept):
     manifest_bytes = bundle.read("manifest.json")
-    manifest = json.loads(manifest_bytes)
-    if manifest.get("format") not in FORMATS:
-        raise Invalid("manifest.json is of format %r; this script knows %s" % (manifest.get("format"), " and ".join(FORMATS)))
+    manifest = read_manifest(manifest_bytes)
     vkey = manifest["vkey"]
     problems = []
     note = bundle.read("checkpoint").decode()
     size = parse_checkpoint(split_note(note)[0])[1]
     minimum = manifest.get("minimum_index", 0)
-    if not isinstance(minimum, int) or minimum % 256 != 0 or not 0 <= minimum <= size:
+    if minimum % 256 != 0 or minimum > size:
         raise Invalid("the manifest's minimum index is no whole number of tiles")
     leaves, entries = read_pruned(bundle, minimum)
     for entry in read_entries(bundle, size, minimum):
@@ -683,37 +964,39 @@ def verify(bundle, trusted_key, kept):
     if tree_hash(leaves) != root:
         raise Invalid("the entries do not hash to the checkpoint's root")
     check_tiles(bundle, leaves)
+    check_tree_names(size, minimum, bundle.names(), problems)
     if origin != parse_vkey(vkey)[0]:
         problems.append("the checkpoint is of another log than the key")
-    for member, truth in (("size", size), ("origin", origin), ("vkey", keys.newest())):
-        if manifest.get(member) != truth:
+    for member, truth in (("size", size), ("origin", origin), ("root", root.hex()), ("vkey", keys.newest())):
+        if not same(manifest.get(member), truth):
             problems.append("the manifest says another %s than the checkpoint" % member)
     if records[0].get("origin") != origin:
         problems.append("leaf 0 names another log")
     opened, withheld = check_contents(bundle, records, problems)
-    erased = check_erasures(records, set(bundle.names()), problems)
+    erased = check_erasures(records, minimum, set(bundle.names()), problems)
     exchanges, still_open, interrupted = check_exchanges(records, problems)
-    pruned = check_prune(records, minimum, bundle.names(), problems)
+    pruned = check_prune(records, manifest, minimum, bundle.names(), problems)
     stamps, stamped = check_timestamps(records, leaves, keys, problems)
-    check_manifest(bundle, manifest_bytes, manifest, vkey, problems)
+    check_files(bundle, manifest, problems)
+    check_manifest_signature(bundle, manifest_bytes, manifest, (origin, size, root), problems)
     if kept is not None:
         check_kept(kept, keys, origin, leaves, problems)
 
-    print("origin     " + origin)
-    print("size       %d leaves, %d exchanges (%d still open, %d interrupted by a crash)"
-          % (size, exchanges, still_open, interrupted))
-    print("root       " + root.hex())
+    say("origin     " + origin)
+    say("size       %d leaves, %d exchanges (%d still open, %d interrupted by a crash)"
+        % (size, exchanges, still_open, interrupted))
+    say("root       " + root.hex())
     if pruned:
-        print("PRUNED     %d leaves below %d, as a leaf says: of them the hashes are here" % (pruned, minimum))
-    print("contents   %d opened and equal to their commitments, %d not in this bundle, of which %d erased"
-          % (opened, withheld, erased))
-    last = {r["record"]: r["verdict"] for r in records if r.get("type") == "replay_verdict"}
+        say("PRUNED     %d leaves below %d, as a leaf says: of them the hashes are here" % (pruned, minimum))
+    say("contents   %d opened and equal to their commitments, %d not in this bundle, of which %d erased"
+        % (opened, withheld, erased))
+    last = {str(r.get("record")): str(r.get("verdict")) for r in records if r.get("type") == "replay_verdict"}
     for verdict in sorted(set(last.values())):
-        print("replayed   %d records: %s" % (list(last.values()).count(verdict), verdict))
+        say("replayed   %d records: %s" % (list(last.values()).count(verdict), verdict))
     if stamped:
-        print("stamped    %d times; the last says that %d leaves were there at %s (whose stamp: not checked here)"
-              % (stamps, *stamped))
-    print("key        " + vkey + ("" if trusted_key else "  (named by the bundle itself: pass --key to pin it)"))
+        say("stamped    %d times; the last says that %d leaves were there at %s (whose stamp: not checked here)"
+            % (stamps, *stamped))
+    say("key        " + vkey + ("" if trusted_key else "  (named by the bundle itself: pass --key to pin it)"))
     return problems
 
 
@@ -724,26 +1007,30 @@ def read_receipt(text):
     """(leaf, rotations, token, index, hashes, checkpoint) of what `verbatim receipt` wrote, with --json or without."""
     leaf, rotations, token = None, b"", b""
     if text.startswith("{"):
-        both = json.loads(text)
-        text, leaf = both["receipt"], both["leaf"].encode()
+        both = read_json(text.encode(), "the receipt")
+        text, leaf = both["receipt"], both["leaf"].encode() or None
     head, separator, note = text.partition("\n\n")
     lines = head.split("\n")
     if not separator or lines.pop(0) != "c2sp.org/tlog-proof@v1":
         raise Invalid("the receipt is not a tlog-proof")
     if lines and lines[0].startswith("extra "):
-        extra = unbase64(lines.pop(0)[6:], "the receipt's extra line")
-        held, _, rotations = extra.partition(b"\n")
-        rotations, _, token = rotations.partition(b"\n")
+        held, *more = unbase64(lines.pop(0)[6:], "the receipt's extra line").split(b"\n")
         leaf = held if leaf is None else leaf
+        if len(more) > 2:
+            raise Invalid("the receipt's extra line has more than leaf, keys and time stamp")
+        rotations, token = (more + [b"", b""])[:2]
     if leaf is None:
         raise Invalid("the receipt does not hold its leaf")
     index = re.fullmatch(r"index (0|[1-9][0-9]*)", lines.pop(0) if lines else "")
     if not index:
         raise Invalid("the receipt names no index")
     hashes = [unbase64(line, "a hash of the receipt") for line in lines]
-    if any(len(value) != 32 for value in hashes):
-        raise Invalid("a hash of the receipt is not 32 bytes")
-    return leaf, json.loads(rotations or b"[]"), unbase64(token.decode(), "a time stamp"), int(index.group(1)), hashes, note
+    if any(len(value) != 32 for value in hashes) or len(hashes) > 63:
+        raise Invalid("a hash of the receipt is not 32 bytes, or there are too many")
+    notes = read_json(rotations or b"[]", "the receipt's list of keys")
+    if not isinstance(notes, list) or not all(isinstance(each, str) for each in notes):
+        raise Invalid("the receipt's list of keys is none")
+    return leaf, notes, unbase64(token.decode(), "a time stamp"), int(index.group(1)), hashes, note
 
 
 def root_of_path(leaf, index, size, hashes):
@@ -770,7 +1057,7 @@ def verify_receipt(text, vkey, kept):
     parse_leaf(index, leaf)
     keys = Keys(vkey)
     for rotation in rotations:  # those before the given key say nothing of what it vouches for
-        if split_note(rotation)[0].split("\n")[3] == keys.newest():
+        if open_rotation(rotation)[2] == keys.newest():
             keys.rotate(rotation)
     origin, size, root = keys.open(note)
     if origin != parse_vkey(vkey)[0]:
@@ -788,11 +1075,11 @@ def verify_receipt(text, vkey, kept):
         imprint, time = read_token(token)
         if hashlib.sha256(note.encode()).digest() != imprint:
             problems.append("the time stamp is of something else than the checkpoint")
-    print("origin     " + origin)
-    print("index      %d of %d leaves" % (index, size))
-    print("leaf       " + leaf.decode())
+    say("origin     " + origin)
+    say("index      %d of %d leaves" % (index, size))
+    say("leaf       " + leaf.decode())
     if time:
-        print("stamped    at %s (whose stamp: not checked here)" % time)
+        say("stamped    at %s (whose stamp: not checked here)" % time)
     return problems
 
 
@@ -800,16 +1087,18 @@ def verify_receipt(text, vkey, kept):
 
 
 def text_of(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    with open(path, "rb") as file:
+        return file.read().decode()
 
 
 def usage(text):
-    print("verify.py: " + text, file=sys.stderr)
+    print("verify.py: " + plain(text), file=sys.stderr)
     return 2
 
 
 def main(arguments):
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")
     bundle, given = None, {"--key": None, "--checkpoint": None, "--receipt": None}
     arguments = list(arguments)
     while arguments:
@@ -848,10 +1137,10 @@ def main(arguments):
             problems = verify(Zip(bundle) if os.path.isfile(bundle) else Folder(bundle), key, kept)
     except Invalid as fault:
         problems = [str(fault)]
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as fault:
+    except Exception as fault:  # of whatever cannot be read nothing is valid
         problems = ["malformed: %s: %s" % (type(fault).__name__, fault)]
     for problem in problems:
-        print("problem    " + problem)
+        say("problem    " + problem)
     print("INVALID" if problems else "VALID")
     return 1 if problems else 0
 

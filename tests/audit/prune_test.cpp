@@ -326,6 +326,56 @@ TEST_F(PruneTest, ItIsDoneAgainAndTheConfigurationInForceStays) {
   EXPECT_EQ(outcome(), "VALID");
 }
 
+TEST_F(PruneTest, TheNewestEnvironmentOfEachUpstreamStaysAndSoDoTimeStamps) {
+  const auto note = [&](const char* type, Json fields) {
+    LeafDraft draft;
+    draft.type = type;
+    draft.fields = std::move(fields);
+    return log->append_and_wait(draft).value().index;
+  };
+  note("environment", {{"facts", {{"cpu", "a"}}}});
+  const auto one = note("environment", {{"upstream", "one"}, {"facts", {{"version", "1"}}}});
+  note("environment", {{"upstream", "two"}, {"facts", {{"version", "1"}}}});
+  const auto machine = note("environment", {{"facts", {{"cpu", "b"}}}});
+  const auto two = note("environment", {{"upstream", "two"}, {"facts", {{"version", "2"}}}});
+  const auto stamp = note("timestamp", {{"made", "up"}});
+  grow(600);
+  clock.advance_us(2 * kDay);
+  exchange();
+  const Json kept = Json::array({0, one, machine, two, stamp});
+  for (const std::uint64_t minimum_index : {512, 768}) {
+    const Appended pruned = prune().value();
+    const Json leaf = reader()->leaf(pruned.index)->json;
+    EXPECT_EQ(leaf.at("minimum_index"), minimum_index);
+    for (const Json& index : kept) {
+      EXPECT_TRUE(std::find(leaf.at("kept").begin(), leaf.at("kept").end(), index) !=
+                  leaf.at("kept").end())
+          << index;
+    }
+    grow(800);
+    clock.advance_us(2 * kDay);
+    exchange();
+  }
+}
+
+TEST_F(PruneTest, AColumnOfWhatWentSaysNothing) {
+  grow(300);
+  clock.advance_us(2 * kDay);
+  exchange();
+  ASSERT_TRUE(prune());
+  close();
+  for (const char* said : {"type = 'request'", "status = 'complete'", "model = 'other'",
+                           "route = 'openai.chat'", "cache = 'hit'", "tenant = 't'"}) {
+    const fs::path before = folder.string() + ".before";
+    fs::copy(folder, before, fs::copy_options::recursive);
+    attack_without_triggers("UPDATE leaf SET " + std::string(said) + " WHERE idx = 7");
+    EXPECT_EQ(outcome(), "TAMPERED leaf_columns") << said;
+    fs::remove_all(folder);
+    fs::rename(before, folder);
+  }
+  EXPECT_EQ(outcome(), "VALID");
+}
+
 TEST_F(PruneTest, ACrashInBetweenIsMendedAtTheNextStart) {
   grow(600);
   clock.advance_us(2 * kDay);

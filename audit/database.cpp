@@ -103,7 +103,7 @@ Error Database::failure(const std::string& what) const {
   }
   if (primary == SQLITE_FULL) {
     return Error{Errc::storage_failed, "no space left on the disk", path_.string(),
-                 "make room; nothing was changed"};
+                 "make room; what was asked for last was not written"};
   }
   return Error{Errc::storage_failed, text, path_.string(), ""};
 }

@@ -47,6 +47,14 @@ Error stopped_error() {
                "restart: it is reconciled when it is opened"};
 }
 
+/// What is decided is finished by whoever opens the log next, however it was interrupted.
+Error unfinished_pruning(std::uint64_t leaf, const Error& cause) {
+  return Error{cause.code,
+               "the pruning is decided, as leaf " + std::to_string(leaf) +
+                   " says, and not finished: " + cause.what,
+               cause.where, "mend the cause; it goes on when the log is opened next"};
+}
+
 }  // namespace
 
 class Log::Impl {
@@ -439,7 +447,7 @@ Result<Appended> Log::Impl::prune(const LeafDraft& draft) {
       ++erasures_;  // who keeps contents in memory forgets them
       return step ? Result<void>() : Result<void>(step.error());
     });
-    if (!done) return done.error();
+    if (!done) return unfinished_pruning(appended->index, done.error());
   }
   if (!empty_wal()) {
     return Error{Errc::unavailable,

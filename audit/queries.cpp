@@ -1,7 +1,5 @@
 #include "audit/queries.hpp"
 
-#include "audit/schema_check.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -72,19 +70,12 @@ Result<void> check_log_version(Database& db) {
     return Error{Errc::tampered, "the database is not a log of verbatim's", db.path().string(), ""};
   }
   if (*version > kLogVersion) {
-    // A number alone would make a log unreadable, and its verification impossible.
-    const auto known = has_known_schema(db);
-    if (!known) return known.error();
-    if (*known) {
-      return Error{Errc::tampered,
-                   "the database says that it has format " + std::to_string(*version) +
-                       ", but its tables are those of format " + std::to_string(kLogVersion),
-                   db.path().string(), ""};
-    }
+    // Whoever holds the file can write this number; it makes the log unreadable here, and never VALID.
     return Error{Errc::newer_version,
-                 "the log has format " + std::to_string(*version) + ", this verbatim knows " +
-                     std::to_string(kLogVersion),
-                 db.path().string(), "use a newer verbatim; nothing was changed"};
+                 "the log says that a newer verbatim wrote it, in format " +
+                     std::to_string(*version) + "; this one knows " + std::to_string(kLogVersion),
+                 db.path().string(),
+                 "use a newer verbatim; if there was none here, someone changed the file"};
   }
   return {};
 }

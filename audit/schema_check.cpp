@@ -35,14 +35,6 @@ Result<Schema> expected_schema(std::int64_t version) {
 
 }  // namespace
 
-Result<bool> has_known_schema(Database& db) {
-  const auto expected = expected_schema(kLogVersion);
-  if (!expected) return expected.error();
-  const auto found = schema_of(db);
-  if (!found) return found.error();
-  return *found == *expected;
-}
-
 Result<void> check_schema(Database& db, Findings& findings) {
   const auto version = db.integer("PRAGMA user_version");
   if (!version) return version.error();

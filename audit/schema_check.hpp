@@ -6,9 +6,6 @@
 
 namespace verbatim::audit {
 
-/// True if the database has exactly the tables, indexes and triggers of this version.
-[[nodiscard]] Result<bool> has_known_schema(Database& db);
-
 /// Problems: `trigger_missing`, `schema` (a table, index or trigger that is missing, changed, or not ours).
 Result<void> check_schema(Database& db, Findings& findings);
 

@@ -135,6 +135,7 @@ Result<void> record(const Context& context, const replay::Calibration& calibrati
 
 int run_calibrate(const Context& context, CalibrateFlags& flags) {
   if (const auto finished = flags.records.finish(); !finished) return fail(finished.error());
+  if (const auto possible = check_outputs({flags.out}); !possible) return fail(possible.error());
   const auto places = named_places({flags.engine}, "--engine");
   if (!places) return fail(places.error());
   const std::string model = places->front().name;

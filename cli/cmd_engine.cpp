@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <random>
 
 namespace verbatim::cli {
@@ -25,7 +26,8 @@ using local_engine::RenderInput;
 
 struct GenerateFlags {
   EngineFlags engine;
-  std::string prompt, messages, prompt_ids, output_ids;
+  std::optional<std::string> prompt;  // an empty one is one: the model's own beginning
+  std::string messages, prompt_ids, output_ids;
   std::uint32_t max_tokens = 64, top_k = 0, logprobs = 0;
   double temperature = 0, top_p = 1, min_p = 0;
   std::uint64_t seed = 0;
@@ -62,17 +64,29 @@ Result<OrderedJson> read_json_file(const std::string& path) {
   return json;
 }
 
+/// An array of messages, or a request's body with one in it.
+Result<OrderedJson> read_messages(const std::string& path) {
+  auto json = read_json_file(path);
+  if (!json) return json;
+  OrderedJson messages =
+      json->is_object() && json->contains("messages") ? (*json)["messages"] : std::move(*json);
+  if (!messages.is_array()) {
+    return Error{Errc::invalid_input, "no array of messages", path,
+                 "give [{\"role\": \"user\", \"content\": \"...\"}]"};
+  }
+  return Result<OrderedJson>(boost::system::in_place_value, std::move(messages));
+}
+
 Result<std::vector<local_engine::TokenId>> prompt_of_messages(const Engine& engine,
                                                               const std::string& path) {
   if (engine.chat_template() == nullptr || engine.tokenizer() == nullptr) {
     return Error{Errc::unsupported, "the model has no chat template", path,
                  "give --prompt or --prompt-ids"};
   }
-  auto messages = read_json_file(path);
+  auto messages = read_messages(path);
   if (!messages) return messages.error();
   RenderInput input;
-  input.messages =
-      messages->is_object() && messages->contains("messages") ? (*messages)["messages"] : *messages;
+  input.messages = std::move(*messages);
   add_special_tokens(*engine.tokenizer(), input);
   const auto text = engine.chat_template()->render(input);
   if (!text) return text.error();
@@ -84,11 +98,14 @@ Result<std::vector<local_engine::TokenId>> prompt_of(const Engine& engine,
                                                      const GenerateFlags& flags) {
   if (!flags.prompt_ids.empty()) return parse_ids(flags.prompt_ids);
   if (!flags.messages.empty()) return prompt_of_messages(engine, flags.messages);
+  if (!flags.prompt) {
+    return Error{Errc::invalid_input, "no prompt", "", "give --prompt, --messages or --prompt-ids"};
+  }
   if (engine.tokenizer() == nullptr) {
     return Error{Errc::unsupported, "the model has no tokenizer", flags.engine.model,
                  "give --prompt-ids"};
   }
-  return engine.tokenizer()->encode(flags.prompt, {});
+  return engine.tokenizer()->encode(*flags.prompt, {});
 }
 
 Result<GenerationRequest> request_of(const Engine& engine, const GenerateFlags& flags) {
@@ -354,7 +371,7 @@ Result<std::shared_ptr<const local_engine::ChatTemplate>> template_of(const Rend
 
 Result<RenderInput> render_input(const RenderFlags& flags) {
   RenderInput input;
-  auto messages = read_json_file(flags.messages);
+  auto messages = read_messages(flags.messages);
   if (!messages) return messages.error();
   input.messages = std::move(*messages);
   if (!flags.tools.empty()) {

@@ -1,6 +1,7 @@
 // verbatim erase, hold: contents go, proofs stay; and what must not go.
 
 #include "audit/erasure.hpp"
+#include "audit/prune.hpp"
 #include "audit/reader.hpp"
 #include "cli/append_leaf.hpp"
 
@@ -81,6 +82,12 @@ int append_hold(const Context& context, audit::LeafDraft draft) {
 int run_hold_add(const Context& context, const ScopeFlags& flags, const std::string& reason) {
   const auto scope = scope_of(flags, "--id ID, --subject HANDLE or --all");
   if (!scope) return fail(scope.error());
+  // A subject may speak later; a record is there, or a slip of the pen that would hold nothing.
+  if (scope->record) {
+    if (const auto there = audit::leaves_with_id(context.data, *scope->record); !there) {
+      return fail(there.error());
+    }
+  }
   audit::LeafDraft draft;
   draft.type = "legal_hold";
   draft.fields = {{"scope", audit::scope_json(*scope)}, {"reason", reason}, {"actor", actor()}};

@@ -7,6 +7,7 @@
 #include "gateway/server.hpp"
 #include "kernels/backend.hpp"
 
+#include <boost/asio/ip/address.hpp>
 #include <kConfigSchema.hpp>
 #include <pthread.h>
 #include <signal.h>
@@ -122,6 +123,16 @@ void warn_of_expired_keys(const gateway::GatewayConfig& config) {
     std::cerr << "verbatim: the gateway key '" << key.name << "' expired at "
               << format_rfc3339(key.expires_us) << ": requests with it are refused\n";
   }
+}
+
+/// No mistake either, behind a firewall.
+void warn_of_open_admin(const gateway::GatewayConfig& config) {
+  boost::system::error_code ignored;
+  const auto address = boost::asio::ip::make_address(config.admin.host, ignored);
+  if (!config.admin_enabled || !config.admin_token.empty() || ignored || address.is_loopback())
+    return;
+  std::cerr << "verbatim: metrics and dashboard are open to whoever reaches " << config.admin.str()
+            << ": set gateway.admin_token, or give --admin a loopback address\n";
 }
 
 /// SIGTERM and SIGINT drain; a second one ends at once. SIGHUP reloads. Blocks them in every thread made after it, and
@@ -271,6 +282,7 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
   const auto checked = check_config(*config);
   if (!checked) return fail(checked.error());
   warn_of_expired_keys(*config);
+  warn_of_open_admin(*config);
   if (flags.check) {
     std::cerr << "verbatim: the configuration is well; what is in force by it:\n";
     std::cout << gateway::describe_config(*config) << '\n';

@@ -116,6 +116,8 @@ int exit_code_of(const replay::ProbeResult& result) {
 }
 
 int run_probe(const Context& context, ProbeFlags& flags) {
+  const auto possible = check_outputs({flags.report, flags.csv, flags.metrics});
+  if (!possible) return fail(possible.error());
   if (!flags.series.empty()) return run_probe_series(context, flags);
   if (flags.new_baseline || !flags.metrics.empty() || !flags.prompts_file.empty()) {
     return usage("--prompts, --metrics and --new-baseline are for a series", "give --series DIR");

@@ -55,6 +55,21 @@ int run_dry(const Context& context, std::int64_t before_us) {
   return kDone;
 }
 
+/// Well done all the same: a scheduled run finds this on most nights.
+int nothing_to_prune(const Context& context, const audit::PrunePlan& plan) {
+  if (context.json) {
+    print_json({{"index", nullptr},
+                {"minimum_index", plan.before.minimum_index},
+                {"leaves", 0},
+                {"contents", 0},
+                {"stopped_by", plan.stopped_by}});
+  } else {
+    std::cout << "nothing to prune, only whole tiles of 256 leaves go; stopped by: "
+              << plan.stopped_by << '\n';
+  }
+  return kDone;
+}
+
 int run_prune(const Context& context, const PruneFlags& flags) {
   const auto before = limit_of(flags);
   if (!before) return fail(before.error());
@@ -62,6 +77,11 @@ int run_prune(const Context& context, const PruneFlags& flags) {
   if (flags.reason.empty()) return usage("--reason is required", "it goes into the leaf");
   const auto appender = audit::open_appender(context.data, system_clock());
   if (!appender) return fail(appender.error());
+  const auto plan = audit::plan_prune(context.data, *before, system_clock().now_us());
+  if (!plan) return fail(plan.error());
+  if (plan->minimum_index <= plan->before.minimum_index && plan->holds.empty()) {
+    return nothing_to_prune(context, *plan);
+  }
   const auto appended =
       (*appender)->append_and_wait(audit::prune_draft(*before, flags.reason, actor()));
   if (!appended) return fail(appended.error());

@@ -5,6 +5,7 @@
 #include "cli/progress.hpp"
 #include "cli/replay_evidence.hpp"
 #include "cli/replay_flags.hpp"
+#include "cli/show_text.hpp"
 #include "gateway/environment.hpp"
 #include "replay/earlier.hpp"
 #include "replay/replay_metrics.hpp"
@@ -111,6 +112,8 @@ class Run {
     auto evidence = evidence_of(context_, flags_, records.selection.checkpoint, clock_);
     if (!evidence) return evidence.error();
     evidence_ = std::move(*evidence);
+    if (auto possible = check_outputs({flags_.report, flags_.csv, flags_.metrics}); !possible)
+      return possible;
     records.selection.in_draw_order = flags_.time_budget_s != 0;
     auto selected = replay::select(evidence_->records(), records.selection);
     if (!selected) return selected.error();
@@ -323,8 +326,9 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
 }
 
 void print_bundle(const audit::VerifyReport& bundle) {
-  std::cout << "from a bundle of " << bundle.origin << ", " << audit::verdict_name(bundle.verdict)
-            << ": " << bundle.size << " leaves, key " << bundle.vkey
+  std::cout << "from a bundle of " << one_line(bundle.origin) << ", "
+            << audit::verdict_name(bundle.verdict) << ": " << bundle.size << " leaves, key "
+            << bundle.vkey
             << (bundle.key_was_given ? "" : " (named by the bundle itself: pass --key to pin it)")
             << "\n";
 }
@@ -369,7 +373,9 @@ int run_replay(const Context& context, ReplayFlags& flags) {
     const int code = fail(replayed.error());
     return run.engine_failed() ? kUnfinished : code;
   }
-  if (const auto written = run.write_files(); !written) return fail(written.error());
+  // What was found is said whether or not a file of it can be written.
+  const auto written = run.write_files();
+  if (!written) (void)fail(written.error());
   std::map<VerdictKind, std::uint64_t> counts;
   for (const Verdict& verdict : run.about().verdicts) ++counts[verdict.kind];
   if (context.json) {
@@ -380,7 +386,8 @@ int run_replay(const Context& context, ReplayFlags& flags) {
     if (run.verified() != nullptr) print_bundle(*run.verified());
     print_run(run.about(), counts);
   }
-  return counts.contains(VerdictKind::diverged) ? kBadFinding : kDone;
+  if (counts.contains(VerdictKind::diverged)) return kBadFinding;
+  return written ? kDone : kUnfinished;
 }
 
 }  // namespace

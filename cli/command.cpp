@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <set>
 
 namespace verbatim::cli {
 
@@ -96,6 +96,19 @@ void print_json(const OrderedJson& value) {
   std::cout.flush();
 }
 
+Result<void> check_outputs(std::initializer_list<std::string> files) {
+  std::set<std::filesystem::path> places;
+  for (const std::string& file : files) {
+    if (file.empty()) continue;
+    if (!places.insert(std::filesystem::absolute(file).lexically_normal()).second) {
+      return Error{Errc::invalid_input, "two outputs go to the same file", file,
+                   "give each its own"};
+    }
+    if (auto possible = check_can_write(file); !possible) return possible;
+  }
+  return {};
+}
+
 CLI::Validator whole_number(std::uint64_t min, std::uint64_t max) {
   return CLI::Validator(
       [min, max](const std::string& text) {
@@ -173,9 +186,12 @@ Result<std::string> read_input(const std::string& path) {
   std::ifstream file;
   if (pipe) file.open(path);
   std::istream& input = pipe ? static_cast<std::istream&>(file) : std::cin;
-  std::string text(std::istreambuf_iterator<char>(input), {});
-  if (text.size() > kInputBytesMax) {
-    return Error{Errc::invalid_input, "the input holds more than 64 MiB", path, ""};
+  std::string text, chunk(1 << 16, '\0');
+  while (input.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), input.gcount() > 0) {
+    text.append(chunk, 0, static_cast<std::size_t>(input.gcount()));
+    if (text.size() > kInputBytesMax) {
+      return Error{Errc::invalid_input, "the input holds more than 64 MiB", path, ""};
+    }
   }
   return text;
 }

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +84,9 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 
 /// A whole file, or stdin for "-". At most 64 MiB.
 [[nodiscard]] Result<std::string> read_input(const std::string& path);
+
+/// Whether each of these files, "" for none, could be written. To be asked before work that cannot be taken back.
+[[nodiscard]] Result<void> check_outputs(std::initializer_list<std::string> files);
 
 /// A public key is given as itself, or as a file that holds it.
 [[nodiscard]] Result<std::string> read_key(const std::string& key);

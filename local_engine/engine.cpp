@@ -211,8 +211,12 @@ class CpuEngine final : public Engine {
 };
 
 Result<kernels::Backend> choose_backend(const EngineOptions& options) {
+  if (options.profile == "mma-hopper/1")
+    return Error{Errc::unsupported, "numerics profile mma-hopper/1 is not in this version", "",
+                 "use f32-k256/1"};
   if (options.profile != "f32-k256/1")
-    return Error{Errc::unsupported, "numerics profile " + options.profile, "", "use f32-k256/1"};
+    return Error{Errc::invalid_input, "no such numerics profile", options.profile,
+                 "use f32-k256/1"};
   if (options.backend == "cuda")
     return Error{Errc::unsupported, "backend cuda is not in this build", "", "use auto"};
   return kernels::parse_backend(options.backend);

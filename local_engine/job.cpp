@@ -1,6 +1,7 @@
 #include "local_engine/job.hpp"
 
 #include "kernels/logits/logits.hpp"
+#include "schema/canonical_json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +25,8 @@ Result<void> check_sampling(const SamplingParams& params, std::size_t vocab_size
                 {"presence_penalty", params.presence_penalty, -1e6, 1e6}};
   for (const auto& range : ranges) {
     if (!(range.value >= range.min && range.value <= range.max))
-      return wrong(std::string(range.name) + " is out of range");
+      return wrong(std::string(range.name) + " must be from " + ecmascript_number(range.min) +
+                   " to " + ecmascript_number(range.max));
   }
   // A temperature that f32 cannot hold would divide by zero.
   if (params.temperature > 0 && static_cast<float>(params.temperature) == 0)
@@ -33,7 +35,7 @@ Result<void> check_sampling(const SamplingParams& params, std::size_t vocab_size
     if (id < 0 || static_cast<std::size_t>(id) >= vocab_size)
       return wrong("logit_bias names token " + std::to_string(id) +
                    ", which is not in the vocabulary");
-    if (!(std::abs(bias) <= 1e6)) return wrong("a logit_bias is out of range");
+    if (!(std::abs(bias) <= 1e6)) return wrong("a logit_bias must be from -1000000 to 1000000");
   }
   return {};
 }

@@ -18,6 +18,14 @@ Verdict& cannot(Verdict& verdict, const char* reason, std::string detail) {
   return verdict;
 }
 
+/// Of a hit whose origin has no answer here.
+Verdict& without_origin(Verdict& verdict, const Result<RecordedLeaves>& origin) {
+  if (!origin && origin.error().code == Errc::erased) {
+    return cannot(verdict, "pruned", "the hit's origin was pruned");
+  }
+  return cannot(verdict, "malformed_record", "the hit's origin is not in the log");
+}
+
 /// Turns a failure to read contents into its verdict. Returns false when it is a failure of the log itself.
 bool verdict_of_content_error(const Error& error, Verdict& verdict) {
   switch (error.code) {
@@ -212,8 +220,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     const auto origin = parse_uuid(text_at(leaves->response->json, {"origin"}));
     if (!origin) return cannot(verdict, "malformed_record", "the hit names no origin");
     auto found = read_leaves(reader, *origin);
-    if (!found || !found->response)
-      return cannot(verdict, "malformed_record", "the hit's origin is not in the log");
+    if (!found || !found->response) return without_origin(verdict, found);
     verdict.origin = *origin;
     source = std::move(*found);
   } else if (status != "complete") {

@@ -21,6 +21,10 @@ namespace verbatim {
 [[nodiscard]] Result<void> write_file(const std::filesystem::path& path, std::string_view bytes,
                                       unsigned mode = 0644);
 
+/// What write_file() would meet at once: no folder there, no permission, something else than a regular
+/// file in its place. To be asked before long work whose result goes to `path`.
+[[nodiscard]] Result<void> check_can_write(const std::filesystem::path& path);
+
 /// "No space left on device" and the like for the current errno, without locale.
 [[nodiscard]] std::string errno_text();
 

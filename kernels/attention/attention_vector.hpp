@@ -216,7 +216,7 @@ struct AttentionTile {
     float m_b[queries], l_b[queries];
     for (std::size_t q = 0; q < queries; ++q) {
       l_b[q] = 0;
-      if (!slots[q].empty()) m_b[q] = exponentials(e[q], slots[q]);
+      m_b[q] = slots[q].empty() ? 0 : exponentials(e[q], slots[q]);
     }
     for (std::size_t i = 0; i < queries * dim; ++i) o_b[i] = 0;
     // Each query's own order stays: what only it may see before, what all see together, what only it sees after.

@@ -126,7 +126,7 @@ struct QuantisedPanel {
     for (int round = 0; round < 4; ++round) {
       __m256i t[16];
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) {
+      for (std::size_t i = 0; i < 8; ++i) {
         t[2 * i] = _mm256_unpacklo_epi8(r[i], r[i + 8]);
         t[2 * i + 1] = _mm256_unpackhi_epi8(r[i], r[i + 8]);
       }

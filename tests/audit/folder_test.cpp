@@ -89,7 +89,10 @@ TEST_F(LogTest, DamageOfTheFirstPageIsAlwaysAReport) {
     file.put(static_cast<char>(static_cast<std::uint8_t>(whole[at]) ^ bits));
     file.close();
     const auto report = verify(folder, {});
-    EXPECT_TRUE(report) << "byte " << at << ": " << report.error().message();
+    // Bytes 60 to 63 are the format's number, and a larger one is what a newer verbatim would write there.
+    const bool newer = !report && report.error().code == Errc::newer_version;
+    EXPECT_TRUE(report || (newer && at >= 60 && at < 64))
+        << "byte " << at << ": " << report.error().message();
     if (report) ++verdicts[report->verdict];
     file.open(folder / "log.db", std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(at));

@@ -343,6 +343,14 @@ class Schema(support.ProgramTest):
         self.assertEqual(json.loads(finished.out)["upstreams"][0]["name"], "o")
         self.assertNotIn("SECRET", finished.out + finished.err)
         self.assertFalse(self.data.exists())
+        self.assertNotIn("open to whoever", finished.err)
+
+    def test_an_admin_listener_that_others_reach_without_a_token_is_warned_of(self):
+        for token, warned in (("", True), ('admin_token = "sk-SECRET"\n', False)):
+            config = self.folder / "c.toml"
+            config.write_text(f'[gateway]\nadmin = "0.0.0.0:0"\n{token}[[upstream]]\nname = "o"\nurl = "http://h"\n')
+            finished = self.run_well("gateway", "--config", config, "--check")
+            self.assertEqual("open to whoever reaches 0.0.0.0:0: set gateway.admin_token" in finished.err, warned, finished)
 
 
 if __name__ == "__main__":

@@ -153,6 +153,18 @@ class ReplayTest(support.ProgramTest):
         self.assertNotIn("demo model", Tables(report.read_text()).text)
         self.assertEqual([r for r in self.records("--all-types") if r["type"] == "access"], [])
 
+    def test_a_place_that_cannot_be_written_to_is_named_before_a_verdict_is_recorded(self):
+        size = self.assert_valid()["size"]
+        for flag in ("--report", "--csv", "--metrics"):
+            for path, word in ((self.folder / "none" / "out", "No such file"), (self.folder, "a folder is where")):
+                finished = support.verbatim("replay", "--all", flag, path, "--data", self.data)
+                self.assert_one_line_error(finished, 2, word, str(path))
+                self.assertNotIn(".tmp", finished.err)
+        same = self.folder / "out"
+        self.assert_one_line_error(support.verbatim("replay", "--all", "--report", same, "--csv", same, "--data", self.data), 2,
+                                   "two outputs go to the same file")
+        self.assertEqual(self.assert_valid()["size"], size)
+
     def test_a_run_goes_on_where_one_ended(self):
         some = [record["id"] for record in self.records()][:3]
         self.replay("--id", some[0], "--id", some[1], "--id", some[2])

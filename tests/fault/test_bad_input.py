@@ -1,6 +1,7 @@
 """Bad input of every kind to the command line: one clear line, the exit code of the contract, nothing lost."""
 import json
 import os
+import resource
 import shutil
 import socket
 import sqlite3
@@ -142,12 +143,35 @@ class BadInput(support.ProgramTest):
             shown = self.run_well(*command, "--help").out
             self.assertIn("verbatim " + " ".join(command), shown)
 
-    def test_commands_that_do_not_exist_yet_say_so_with_exit_2(self):
-        for command in (["probe", "--url", "http://127.0.0.1:9", "--model", "m"], ["witness"], ["keys", "list"],
-                        ["erase", "--id", "x"], ["hold", "list"], ["prune"], ["model", "sign", "x"]):
-            finished = verbatim(*command, timeout=30)
-            self.assertNotEqual(finished.code, 0, command)
-            self.assert_one_line_error(finished, USAGE)
+    def test_what_is_not_in_this_version_says_so_with_exit_2(self):
+        roadmap = (support.SOURCE / "docs" / "roadmap.md").read_text()
+        for name, command in (("model sign", ["model", "sign", support.DEMO_MODEL]),
+                              ("model verify", ["model", "verify", support.DEMO_MODEL]),
+                              ("export --format eu-ai-act",
+                               ["export", "--out", self.folder / "b", "--format", "eu-ai-act"])):
+            self.assert_one_line_error(verbatim(*command, timeout=30), USAGE, f"'{name}' is not in this version")
+            self.assertIn(f"`{name}`", roadmap)
+        self.assert_one_line_error(
+            verbatim("engine", "generate", "--prompt", "x", "--profile", "mma-hopper/1", timeout=30), USAGE,
+            "mma-hopper/1 is not in this version")
+        self.assertIn("`mma-hopper/1`", roadmap)
+
+    def test_what_are_no_messages_is_said_as_that(self):
+        for content in ('{"a": 1}', '"x"', '{"messages": {}}'):
+            path = self.folder / "messages.json"
+            path.write_text(content)
+            for command in ("render", "generate"):
+                self.assert_one_line_error(verbatim("engine", command, "--messages", path, timeout=30), USAGE,
+                                           "no array of messages", str(path))
+
+    def test_a_sampling_setting_out_of_range_is_told_its_range(self):
+        self.assert_one_line_error(verbatim("engine", "generate", "--prompt", "x", "--temperature", "-1", timeout=30),
+                                   USAGE, "temperature must be from 0 to 1000000")
+
+    def test_a_command_without_what_it_needs_says_so_with_exit_2(self):
+        for command in (["probe", "--model", "m"], ["witness"], ["keys"], ["erase"], ["hold"], ["prune"],
+                        ["engine", "generate"]):
+            self.assert_one_line_error(verbatim(*command, timeout=30), USAGE)
 
     # The gateway's start.
 
@@ -222,7 +246,6 @@ class BadInput(support.ProgramTest):
             version = database.execute("PRAGMA user_version").fetchone()[0]
             self.assertGreater(version, 0)
             database.execute(f"PRAGMA user_version = {version + 1}")
-            database.execute("CREATE TABLE of_a_later_version (x)")
         database.close()
         before = path.read_bytes()
         for finished in (self.start("--upstream", "openai=http://127.0.0.1:9"),
@@ -255,6 +278,32 @@ class BadInput(support.ProgramTest):
             if content:
                 self.assertEqual((broken / "log.db").read_bytes(), content, "a broken log was written to")
             shutil.rmtree(broken)
+
+    def test_a_hold_on_a_record_that_is_not_there_holds_nothing(self):
+        self.make_log()
+        size = self.assert_valid()["size"]
+        self.assert_one_line_error(verbatim("hold", "add", "--id", "00000000-0000-7000-8000-000000000000", "--reason", "case",
+                                            "--data", self.data), USAGE, "there is no record")
+        self.assertEqual(self.assert_valid()["size"], size)
+
+    def test_names_in_a_bundle_do_not_steer_the_terminal(self):
+        self.make_log()
+        bundle = self.folder / "bundle"
+        self.run_well("export", "--data", self.data, "--out", bundle)
+        (bundle / "\x1b[2J\x1b[HVALID\nVALID\x9b8m").write_text("x")
+        finished = verbatim("verify", bundle, timeout=30)
+        self.assertEqual(finished.code, 1, finished)
+        self.assertTrue(finished.out.startswith("TAMPERED\n"), finished)
+        self.assertNotRegex(finished.out, "[\x00-\x09\x0b-\x1f\x7f-\x9f]|\nVALID")
+
+    def test_endless_input_is_refused_within_its_bound(self):
+        self.make_log()
+        vkey = self.assert_valid()["vkey"]
+        with open("/dev/zero", "rb") as endless:
+            finished = subprocess.run([support.VERBATIM, "verify", "--receipt", "-", "--key", vkey], stdin=endless,
+                                      capture_output=True, timeout=60,
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29)))
+        self.assertEqual((finished.returncode, b"64 MiB" in finished.stderr), (USAGE, True), finished.stderr)
 
     def test_records_that_are_not_there(self):
         self.make_log()

@@ -1,6 +1,7 @@
 """A disk that fills up under a running gateway: nothing is answered unrecorded, and it goes on when there is room."""
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,6 +103,34 @@ class FullDisk(support.ProgramTest):
             self.assertEqual(answered[1].status, 200)
             self.assertEqual(gateway.stop(), 0)
             self.assert_all_recorded(answered)
+
+    def test_a_pruning_that_runs_out_of_room_says_whether_it_is_decided(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounting a small file system needs root")
+        with self.gateway("--upstream", "openai=http://127.0.0.1:9") as gateway:
+            for _ in range(200):
+                gateway.request("GET", "/no/such/path")
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.decode().strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        decided = 0
+        for left in range(60_000, 460_000, 40_000):
+            data = disk / "data"
+            shutil.copytree(self.data, data)
+            free = os.statvfs(disk)
+            (disk / "ballast").write_bytes(b"\0" * max(0, free.f_bavail * free.f_frsize - left))
+            pruned = support.verbatim("prune", "--before", "2100-01-01", "--reason", "x", "--data", data)
+            (disk / "ballast").unlink()
+            report = self.run_well("verify", "--data", data, "--json").json
+            if pruned.code != 0:
+                self.assert_one_line_error(pruned, 3)
+                self.assertEqual("is decided" in pruned.err, report["prune_unfinished"], f"{left}: {pruned}")
+                decided += report["prune_unfinished"]
+            shutil.rmtree(data)
+        self.assertGreater(decided, 0, "no run was cut off between the leaf and its work")
 
     def test_a_log_that_cannot_even_be_made_is_one_clear_line(self):
         if os.geteuid() != 0:

@@ -8,6 +8,7 @@
 #include "tests/support/shared.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <bit>
 #include <charconv>
@@ -93,6 +94,18 @@ TEST(File, WritesAndReadsBack) {
   EXPECT_EQ(read_file(folder / "b", 9).error().code, Errc::not_found);
   EXPECT_EQ(read_file(folder, 9).error().code, Errc::invalid_input);
   EXPECT_FALSE(write_file(folder / "no" / "such", "x"));
+  EXPECT_TRUE(check_can_write(folder / "a"));
+  EXPECT_TRUE(check_can_write(folder / "new"));
+  EXPECT_EQ(check_can_write(folder / "no" / "such").error().code, Errc::not_found);
+  // What is no file of its own is not replaced.
+  std::filesystem::create_symlink(folder / "a", folder / "link");
+  std::filesystem::create_directory(folder / "below");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const char* name : {"link", "below", "pipe"}) {
+    EXPECT_EQ(check_can_write(folder / name).error().code, Errc::invalid_input) << name;
+    EXPECT_EQ(write_file(folder / name, "x").error().code, Errc::invalid_input) << name;
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
 }
 
 TEST(CanonicalJson, NumbersAreEcmascript) {

@@ -72,7 +72,9 @@ Result<std::string> open_statement(std::string_view bundle, const VerifierKey& k
   const Json* const material = member(*json, "verificationMaterial");
   const Json* const named = material != nullptr ? member(*material, "publicKey") : nullptr;
   const Json* const hint = named != nullptr ? member(*named, "hint") : nullptr;
-  if (hint == nullptr || *hint != key.str()) return malformed("the hint is at another key");
+  if (hint == nullptr || *hint != key.str()) {
+    return Error{Errc::tampered, "the hint is at another key", "", ""};
+  }
   const auto payload = bytes_at(*envelope, "payload");
   if (!payload) return payload.error();
   const Json* const signatures = member(*envelope, "signatures");

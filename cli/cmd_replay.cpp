@@ -77,7 +77,6 @@ Result<std::unique_ptr<ReplayEvidence>> evidence_of(const Context& context,
                                                     const ReplayFlags& flags,
                                                     const std::string& drawn_by,
                                                     const Clock& clock) {
-  if (auto checked = check_bundle_flags(flags); !checked) return checked.error();
   if (flags.bundle.empty()) return log_evidence(context.data, clock);
   audit::VerifyOptions options;
   const auto key = read_key(flags.key);
@@ -109,11 +108,12 @@ class Run {
   /// Everything that can be wrong before the first record.
   Result<void> open(RecordFlags& records) {
     if (auto finished = records.finish(); !finished) return finished;
+    if (auto fit = check_bundle_flags(flags_); !fit) return fit;
+    if (auto possible = check_outputs({flags_.report, flags_.csv, flags_.metrics}); !possible)
+      return possible;
     auto evidence = evidence_of(context_, flags_, records.selection.checkpoint, clock_);
     if (!evidence) return evidence.error();
     evidence_ = std::move(*evidence);
-    if (auto possible = check_outputs({flags_.report, flags_.csv, flags_.metrics}); !possible)
-      return possible;
     records.selection.in_draw_order = flags_.time_budget_s != 0;
     auto selected = replay::select(evidence_->records(), records.selection);
     if (!selected) return selected.error();

@@ -19,9 +19,10 @@
 
 namespace verbatim::gateway {
 
-/// The facts of one answer. A fact's name is the path that was asked and the members that lead to it. Longer texts become their digest ("sha256:..."), so that a change is seen. Left out is what
-/// differs from one answer to the next without a change of the server (`created`, `permission`, `internal_states`, ...).
-/// A body that is no JSON is one fact, its digest.
+/// The facts of one answer. A fact's name is the path that was asked and the members that lead to it. Longer texts
+/// become their digest ("sha256:..."), so that a change is seen. Left out is what differs from one answer to the next
+/// without a change of the server (`created`, `permission`, `internal_states`, ...). A body that is no JSON is one fact,
+/// its digest.
 [[nodiscard]] Facts facts_in(std::string_view path, std::string_view body);
 
 /// Asks upstreams, and has an `environment` leaf for what each said last. On the gateway's thread; outlived by

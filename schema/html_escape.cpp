@@ -2,8 +2,9 @@
 
 namespace verbatim {
 
-std::string escape_html(std::string_view text) {
+std::string escape_html(std::string_view text, std::string_view quote) {
   std::string out;
+  out.reserve(text.size());
   for (const char c : text) {
     switch (c) {
       case '&':
@@ -16,7 +17,7 @@ std::string escape_html(std::string_view text) {
         out += "&gt;";
         break;
       case '"':
-        out += "&quot;";
+        out += quote;
         break;
       case '\'':
         out += "&#39;";

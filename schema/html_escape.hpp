@@ -6,7 +6,8 @@
 
 namespace verbatim {
 
-/// `&`, `<`, `>` and both quotes as character references; all other bytes as they are.
-[[nodiscard]] std::string escape_html(std::string_view text);
+/// `&`, `<`, `>` and both quotes as character references; all other bytes as they are. `quote`: how `"` is written, of
+/// which HTML knows more than one way.
+[[nodiscard]] std::string escape_html(std::string_view text, std::string_view quote = "&quot;");
 
 }  // namespace verbatim

@@ -21,6 +21,18 @@ def body(i):
 
 
 class FullDisk(support.ProgramTest):
+    def small_disk(self, size):
+        """An empty file system of so many bytes. Skips the test where none can be mounted."""
+        if os.geteuid() != 0:
+            self.skipTest("mounting a small file system needs root")
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.decode().strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        return disk
+
     def fill(self, gateway, upstream):
         """Asks until the log cannot be written. Nothing is answered or forwarded from then on. Returns the answers."""
         answered = []
@@ -47,14 +59,7 @@ class FullDisk(support.ProgramTest):
         self.assertFalse([s for s in status.values() if not s], "a request is still open")
 
     def test_a_full_file_system(self):
-        if os.geteuid() != 0:
-            self.skipTest("mounting a small file system needs root")
-        disk = self.folder / "disk"
-        disk.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], capture_output=True)
-        if mounted.returncode != 0:
-            self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.decode().strip()}")
-        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        disk = self.small_disk("6m")
         self.data = disk / "data"
         ballast = disk / "ballast"
         ballast.write_bytes(b"\0" * (3 << 20))
@@ -105,17 +110,10 @@ class FullDisk(support.ProgramTest):
             self.assert_all_recorded(answered)
 
     def test_a_pruning_that_runs_out_of_room_says_whether_it_is_decided(self):
-        if os.geteuid() != 0:
-            self.skipTest("mounting a small file system needs root")
         with self.gateway("--upstream", "openai=http://127.0.0.1:9") as gateway:
             for _ in range(200):
                 gateway.request("GET", "/no/such/path")
-        disk = self.folder / "disk"
-        disk.mkdir()
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], capture_output=True)
-        if mounted.returncode != 0:
-            self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.decode().strip()}")
-        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        disk = self.small_disk("6m")
         decided = 0
         for left in range(60_000, 460_000, 40_000):
             data = disk / "data"
@@ -133,27 +131,15 @@ class FullDisk(support.ProgramTest):
         self.assertGreater(decided, 0, "no run was cut off between the leaf and its work")
 
     def test_a_log_that_cannot_even_be_made_is_one_clear_line(self):
-        if os.geteuid() != 0:
-            self.skipTest("mounting a small file system needs root")
-        disk = self.folder / "disk"
-        disk.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True).returncode:
-            self.skipTest("cannot mount a tmpfs")
-        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        disk = self.small_disk("16k")
         finished = support.verbatim("gateway", "--listen", "127.0.0.1:0", "--data", disk / "data", "--upstream",
                                     "openai=http://127.0.0.1:9", timeout=30)
         self.assert_one_line_error(finished, 3)
 
     def test_an_export_that_has_no_room_leaves_nothing_behind(self):
-        if os.geteuid() != 0:
-            self.skipTest("mounting a small file system needs root")
-        disk = self.folder / "disk"
-        disk.mkdir()
         with self.gateway("--model", f"demo={support.DEMO_MODEL}") as gateway:
             self.assertEqual(gateway.post("/v1/chat/completions", support.chat("Hello!")).status, 200)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True).returncode:
-            self.skipTest("cannot mount a tmpfs")
-        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        disk = self.small_disk("16k")
         for out in ("new", "new.zip"):
             self.assert_one_line_error(support.verbatim("export", "--data", self.data, "--out", disk / out, timeout=30), 3, "room")
             self.assertEqual(list(disk.iterdir()), [], out)

@@ -3,6 +3,7 @@
 #include "local_engine/text/jinja/print.hpp"
 #include "local_engine/text/jinja/python_text.hpp"
 #include "local_engine/text/utf8.hpp"
+#include "schema/html_escape.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -304,30 +305,7 @@ Value slice(Interpreter& interpreter, const Value& value, const Value& start, co
 }
 
 std::string escape_html(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+  return verbatim::escape_html(text, "&#34;");  // as MarkupSafe does
 }
 
 }  // namespace verbatim::local_engine::jinja

@@ -11,7 +11,7 @@ from pathlib import Path
 import support
 from support import Gateway, chat
 
-KINDS = ["BITWISE", "TOKEN_EXACT", "WITHIN_MARGIN", "DIVERGED", "NOT_REPLAYABLE", "ERASED"]
+KINDS = ["BITWISE", "TOKEN_EXACT", "WITHIN_MARGIN", "DIVERGED", "NOT_REPLAYABLE", "ERASED", "PRUNED"]
 
 
 class Tables(HTMLParser):

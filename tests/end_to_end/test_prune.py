@@ -58,7 +58,9 @@ class PruneTest(support.ProgramTest):
         self.assertEqual([leaf["verdict"] for leaf in shown["leaves"]], ["PRUNED", "PRUNED"])
         self.assertTrue(all(leaf["inclusion_proof"] for leaf in shown["leaves"]))
         self.assert_one_line_error(support.verbatim("receipt", first, "--data", self.data), 1, "pruned")
-        self.assert_one_line_error(support.verbatim("replay", "--id", first, "--data", self.data), 1, "pruned")
+        run = self.run_well("replay", "--id", first, "--id", kept, "--data", self.data, "--json").json
+        self.assertEqual({r["id"]: r["verdict"] for r in run["records"]}, {first: "PRUNED", kept: "BITWISE"})
+        self.assertEqual((run["summary"]["PRUNED"], run["summary"]["BITWISE"]), (1, 1))
         self.assertNotIn(first, [record["id"] for record in self.records()])
         self.assertEqual(self.contents(kept)["request.body"][:1], b"{")
         bundle = self.folder / "bundle.zip"

@@ -1,11 +1,13 @@
 #pragma once
 // For the sanitizers' builds alone (verbatim.cmake): what many files include and takes long to read.
 
+#include "schema/json.hpp"
+
+#include <boost/system/result.hpp>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <boost/system/result.hpp>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -19,5 +21,3 @@
 #include <string_view>
 #include <variant>
 #include <vector>
-
-#include "schema/json.hpp"

@@ -74,7 +74,7 @@ class ReplayBundleTest(support.ProgramTest):
             self.assertEqual(audited["records"], operated["records"])
             self.assertEqual(audited["summary"], operated["summary"])
             self.assertEqual(audited["summary"], {"BITWISE": 3, "TOKEN_EXACT": 0, "WITHIN_MARGIN": 0, "DIVERGED": 1,
-                                                  "NOT_REPLAYABLE": 1, "ERASED": 1})
+                                                  "NOT_REPLAYABLE": 1, "ERASED": 1, "PRUNED": 0})
             self.assertEqual((audited["bundle"]["verdict"], audited["bundle"]["vkey"]), ("VALID", self.key))
             self.assertTrue(audited["bundle"]["key_was_given"])
             self.assertNotIn("bundle", operated)

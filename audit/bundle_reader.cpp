@@ -46,6 +46,7 @@ bool fits(const RecordFilter& filter, const RecordSummary& record) {
          (!filter.since_us || record.time_us >= *filter.since_us) &&
          (!filter.until_us || record.time_us < *filter.until_us) &&
          (filter.model.empty() || record.model == filter.model) &&
+         (filter.tenant.empty() || record.tenant == filter.tenant) &&
          (filter.status.empty() || record.status == filter.status);
 }
 

@@ -135,6 +135,7 @@ Result<void> EvidenceWriter::add_contents() {
   const auto leaves = chosen_leaves();
   if (!leaves) return leaves.error();
   if (options_.contents == ContentChoice::none) return {};
+  summary_.fields_missing = options_.fields;
   for (const std::uint64_t index : *leaves) {
     if (auto done = add_contents_of(index); !done) return done;
   }
@@ -156,6 +157,7 @@ Result<void> EvidenceWriter::add_contents_of(std::uint64_t index) {
         std::find(fields.begin(), fields.end(), reference.field) == fields.end()) {
       continue;
     }
+    std::erase(summary_.fields_missing, reference.field);
     const auto content = reader_.content(index, reference.field);
     if (!content && content.error().code == Errc::erased) {
       ++summary_.erased;

@@ -38,6 +38,8 @@ struct ExportSummary {
   std::uint64_t contents = 0;  ///< disclosed
   std::uint64_t erased = 0;    ///< chosen, but erased
   std::uint64_t pruned = 0;    ///< leaves chosen, but pruned
+  /// Of ExportOptions::fields, those that no chosen leaf has.
+  std::vector<std::string> fields_missing;
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;  ///< before compression
 };

@@ -105,6 +105,7 @@ Result<std::vector<RecordSummary>> LogReader::Impl::list(Queries& queries,
       filter.exchanges_only ? "request" : "", filter.newest_first, [&](const LeafRow& row) {
         RecordSummary record = summarize(row);
         if (!filter.model.empty() && record.model != filter.model) return true;
+        if (!filter.tenant.empty() && record.tenant != filter.tenant) return true;
         if (row.type == "request") {
           const auto response = queries.response_of(row.id);
           if (!response) {

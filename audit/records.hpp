@@ -34,9 +34,9 @@ struct RecordSummary {
 /// All conditions must hold. Times are Unix microseconds.
 struct RecordFilter {
   std::optional<std::int64_t> since_us, until_us;
-  std::string model, status;   ///< "" is any
-  bool exchanges_only = true;  ///< false: leaves of every type
-  std::uint64_t limit = 0;     ///< 0 is no limit
+  std::string model, status, tenant;  ///< "" is any
+  bool exchanges_only = true;         ///< false: leaves of every type
+  std::uint64_t limit = 0;            ///< 0 is no limit
   bool newest_first = false;
 
   /// Sets since_us and until_us from RFC 3339 times or dates; "" leaves one open. `invalid_input`.

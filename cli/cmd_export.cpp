@@ -2,6 +2,7 @@
 
 #include "audit/export.hpp"
 #include "cli/append_leaf.hpp"
+#include "cli/show_text.hpp"
 #include "gateway/header_rules.hpp"
 
 #include <kVerifyPy.hpp>
@@ -76,6 +77,21 @@ Result<void> record_export(const Context& context, const ExportFlags& flags) {
   return {};
 }
 
+/// What was asked for, and could not be had: a line each.
+std::string what_is_missing(const audit::ExportSummary& summary) {
+  std::string lines;
+  if (summary.erased > 0) {
+    lines += std::to_string(summary.erased) + " of the chosen contents were erased\n";
+  }
+  if (summary.pruned > 0) {
+    lines += std::to_string(summary.pruned) + " of the chosen leaves were pruned\n";
+  }
+  for (const std::string& field : summary.fields_missing) {
+    lines += "no chosen record has a content named " + one_line(field) + "\n";
+  }
+  return lines;
+}
+
 int run_export(const Context& context, const ExportFlags& flags) {
   if (!flags.format.empty()) {
     return not_in_this_version("export --format " + flags.format);
@@ -105,6 +121,7 @@ int run_export(const Context& context, const ExportFlags& flags) {
                 {"contents", summary->contents},
                 {"erased", summary->erased},
                 {"pruned", summary->pruned},
+                {"fields_missing", summary->fields_missing},
                 {"files", summary->files},
                 {"bytes", summary->bytes},
                 {"origin", (*reader)->origin()},
@@ -112,6 +129,7 @@ int run_export(const Context& context, const ExportFlags& flags) {
   } else {
     std::cout << "wrote " << flags.out << ": " << summary->size << " leaves, " << summary->records
               << " records, " << summary->contents << " contents, " << summary->files << " files\n"
+              << what_is_missing(*summary)
               << "give the auditor this key by another way: " << (*reader)->vkey() << '\n';
   }
   return kDone;

@@ -1,5 +1,6 @@
 // verbatim prune: old leaves and their contents go, their hashes and every proof stay.
 
+#include "audit/erasure.hpp"
 #include "audit/json_member.hpp"
 #include "audit/prune.hpp"
 #include "audit/reader.hpp"
@@ -31,7 +32,14 @@ Result<std::int64_t> limit_of(const PruneFlags& flags) {
     return Error{Errc::invalid_input, "say how old a leaf must be to go", "",
                  "give --older-than DAYS or --before TIME"};
   }
-  if (!flags.before.empty()) return parse_rfc3339(flags.before);
+  if (!flags.before.empty()) {
+    const auto before = parse_rfc3339(flags.before);
+    if (before && *before > system_clock().now_us()) {
+      return Error{Errc::invalid_input, "that time is yet to come", "--before " + flags.before,
+                   "name a time that has passed"};
+    }
+    return before;
+  }
   return system_clock().now_us() - static_cast<std::int64_t>(flags.older_than_days) * kDayUs;
 }
 
@@ -73,6 +81,10 @@ int nothing_to_prune(const Context& context, const audit::PrunePlan& plan) {
 int run_prune(const Context& context, const PruneFlags& flags) {
   const auto before = limit_of(flags);
   if (!before) return fail(before.error());
+  if (!flags.reason.empty()) {
+    const auto given = audit::check_reason(flags.reason, actor());
+    if (!given) return fail(given.error());
+  }
   if (flags.dry_run) return run_dry(context, *before);
   if (flags.reason.empty()) return usage("--reason is required", "it goes into the leaf");
   const auto appender = audit::open_appender(context.data, system_clock());

@@ -39,16 +39,21 @@ struct ReplayFlags {
   std::string against, against_backend;
 };
 
-/// Where models may be: what --engine says; else what the gateway last served from this folder, and the demo model.
+/// Where models may be: what --engine says; and under other names what the gateway last served from this folder, and the
+/// demo model.
 Result<std::vector<replay::ModelPlace>> places_of(const Context& context,
                                                   const ReplayFlags& flags) {
   auto places = named_places(flags.engines, "--engine");
-  if (!places || !places->empty()) return places;  // who names models means these, and no others
+  if (!places) return places;
+  const auto add = [&](replay::ModelPlace place) {
+    const bool named = std::any_of(places->begin(), places->end(),
+                                   [&](const auto& each) { return each.name == place.name; });
+    if (!named) places->push_back(std::move(place));
+  };
   if (flags.bundle.empty()) {
-    for (replay::ModelPlace& place : read_model_places(context.data))
-      places->push_back(std::move(place));
+    for (replay::ModelPlace& place : read_model_places(context.data)) add(std::move(place));
   }
-  if (const auto demo = demo_model_path()) places->push_back({"demo", *demo});
+  if (const auto demo = demo_model_path()) add({"demo", *demo});
   return places;
 }
 
@@ -136,6 +141,7 @@ class Run {
     const replay::ReplayWith with{
         *engines_,
         environments_,
+        models_,
         calibration_ ? &*calibration_ : nullptr,
         flags_.method == "score" ? replay::Method::score : replay::Method::decode,
         clock_,
@@ -211,6 +217,9 @@ class Run {
       return take_over(found->second);
     auto verdict = replay::replay_record(evidence_->records(), id, with);
     if (!verdict) return verdict;
+    // Of a pruned record there is nothing left that a statement could be about; the log says that it went.
+    const bool is_gone = verdict->kind == VerdictKind::pruned && !verdict->response_index;
+    if (is_gone) return verdict;
     if (auto given = evidence_->give(*verdict); !given) return given.error();
     return verdict;
   }
@@ -282,6 +291,7 @@ class Run {
   SystemClock clock_;
   std::unique_ptr<ReplayEvidence> evidence_;
   std::unique_ptr<replay::Engines> engines_;
+  replay::RecordedModels models_;
   replay::Environments environments_{gateway::describe_environment()};
   std::optional<replay::Calibration> calibration_;
   std::optional<replay::Counterpart> against_;
@@ -306,7 +316,13 @@ void print_verdict(const Verdict& verdict) {
 }
 
 void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts) {
-  for (const Verdict& verdict : run.verdicts) print_verdict(verdict);
+  // A long list hides what it should show.
+  constexpr std::size_t kAllShown = 200;
+  for (const Verdict& verdict : run.verdicts) {
+    const bool well =
+        verdict.kind == VerdictKind::bitwise || verdict.kind == VerdictKind::token_exact;
+    if (run.verdicts.size() <= kAllShown || !well) print_verdict(verdict);
+  }
   std::cout << run.verdicts.size() << " records";
   for (const auto& [kind, count] : counts)
     std::cout << ' ' << count << ' ' << replay::verdict_name(kind);

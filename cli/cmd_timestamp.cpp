@@ -55,6 +55,21 @@ void print_line(const OrderedJson& stamp) {
             << '\n';
 }
 
+/// The leaf that keeps this very token already, if there is one.
+Result<std::optional<std::uint64_t>> leaf_with(const Context& context,
+                                               const audit::TimestampToken& token) {
+  const auto reader = audit::LogReader::open(context.data);
+  if (!reader) return reader.error();
+  std::optional<std::uint64_t> index;
+  const auto read = (*reader)->timestamps([&](const audit::StoredLeaf& leaf) {
+    const auto kept = audit::read_timestamp(leaf.json);
+    if (kept && kept->token.der == token.der) index = leaf.index;
+    return !index.has_value();
+  });
+  if (!read) return read.error();
+  return index;
+}
+
 /// Checks an answer to `query` about `note`, and appends the leaf that keeps its token.
 int keep(const Context& context, const TimestampFlags& flags, const std::string& note,
          const std::string& query, const std::string& answer, const std::string& from) {
@@ -68,6 +83,13 @@ int keep(const Context& context, const TimestampFlags& flags, const std::string&
     Error error = timestamp ? trusted.error() : timestamp.error();
     if (error.where.empty()) error.where = from;
     return fail(error);
+  }
+  const auto kept_already = leaf_with(context, timestamp->token);
+  if (!kept_already) return fail(kept_already.error());
+  if (*kept_already) {
+    return fail(Error{Errc::invalid_input,
+                      "leaf " + std::to_string(**kept_already) + " keeps this time stamp already",
+                      from, "nothing to do"});
   }
   static const SystemClock clock;
   const auto appender = audit::open_appender(context.data, clock);

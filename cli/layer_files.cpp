@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace verbatim::cli {
 
@@ -87,7 +88,9 @@ OrderedJson side_json(const LayerFile& file) {
   return {{"numerics_profile", file.profile},
           {"backend", file.backend},
           {"build", file.build},
-          {"weights_sha256", file.weights_sha256}};
+          {"weights_sha256", file.weights_sha256},
+          {"stages", file.digests.stages().size()},
+          {"positions", file.digests.positions()}};
 }
 
 std::string where(const LayerCause& cause) {
@@ -125,6 +128,14 @@ int run_compare(const Context& context, const std::string& path_a, const std::st
     }
     if (!found->first)
       std::cout << " in " << found->stages << " stages at " << found->positions << " positions\n";
+    for (const auto& [name, side] : {std::pair(&path_a, &*a), std::pair(&path_b, &*b)}) {
+      const std::size_t stages = side->digests.stages().size() - found->stages;
+      const std::size_t positions = side->digests.positions() - found->positions;
+      if (stages > 0 || positions > 0) {
+        std::cout << "not compared, since the other has them not: " << stages << " stages and "
+                  << positions << " positions of " << *name << '\n';
+      }
+    }
   }
   return same ? kDone : kBadFinding;
 }

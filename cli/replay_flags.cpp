@@ -13,6 +13,7 @@ void RecordFlags::add(CLI::App& command) {
       ->excludes(since);
   command.add_option("--until", selection.until, "RFC 3339 time or date");
   command.add_option("--model", selection.model, "records that asked for this model");
+  command.add_option("--tenant", selection.tenant, "records of this tenant");
   command
       .add_option("--sample", selection.sample,
                   "so many of the selected, drawn by a hash of checkpoint and id")
@@ -29,9 +30,9 @@ Result<void> RecordFlags::finish() {
         format_rfc3339(SystemClock().now_us() - static_cast<std::int64_t>(last_hours) * kHourUs);
   }
   if (!all && selection.ids.empty() && selection.since.empty() && selection.until.empty() &&
-      selection.model.empty() && selection.sample == 0) {
+      selection.model.empty() && selection.tenant.empty() && selection.sample == 0) {
     return Error{Errc::invalid_input, "nothing is selected", "",
-                 "give --all, --id, --since, --last, --model or --sample"};
+                 "give --all, --id, --since, --last, --model, --tenant or --sample"};
   }
   if (checkpoint_file.empty()) return {};
   auto note = read_input(checkpoint_file);

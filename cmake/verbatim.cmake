@@ -6,9 +6,11 @@ endif()
 
 find_program(VERBATIM_CCACHE ccache)
 if(VERBATIM_CCACHE)
-  # Paths relative to the checkout, so that a second checkout finds what the first one compiled.
+  # Paths relative to the checkout, so that a second checkout finds what the first one compiled. DEPEND: what is not in
+  # the cache is not preprocessed once more for it. SLOPPINESS: as precompiled headers need it.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${VERBATIM_CCACHE})
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${VERBATIM_CCACHE})
 endif()
 
 add_library(verbatim_flags INTERFACE)
@@ -37,7 +39,7 @@ if(VERBATIM_MOLD)
 endif()
 
 # A sanitizer's build is for the tests alone: it compiles at Debug's -O0, in half the time of -O1 (measured, clang 14).
-# Only the engine's arithmetic is too slow so; its components are OPTIMISED.
+# Only the arithmetic of the engine and the reading of JSON are too slow so; their components are OPTIMISED.
 if(VERBATIM_SANITIZE)
   target_compile_options(verbatim_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
 endif()
@@ -79,6 +81,29 @@ if(NOT VERBATIM_CUDA STREQUAL "OFF")
   endif()
 endif()
 
+# The headers that take longest, read once for all files of a sanitizer's build. Not in a release: there every file is
+# compiled with no more than it includes, and so shows that it includes what it needs.
+# verbatim_precompile(TARGET KIND): plain; optimised, for components that are; network, for those that use Asio.
+if(VERBATIM_SANITIZE)
+  find_package(Boost 1.81 REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  find_package(GTest REQUIRED)
+  file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
+  foreach(kind plain optimised network)
+    add_library(verbatim_precompiled_${kind} OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+    target_link_libraries(verbatim_precompiled_${kind} PRIVATE
+      verbatim_flags Boost::headers nlohmann_json::nlohmann_json GTest::gtest)
+    target_precompile_headers(verbatim_precompiled_${kind} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp)
+  endforeach()
+  target_compile_options(verbatim_precompiled_optimised PRIVATE -O1)
+  target_precompile_headers(verbatim_precompiled_network PRIVATE <boost/asio.hpp> <boost/beast.hpp>)
+endif()
+function(verbatim_precompile target kind)
+  if(VERBATIM_SANITIZE)
+    target_precompile_headers(${target} REUSE_FROM verbatim_precompiled_${kind})
+  endif()
+endfunction()
+
 # verbatim_component(audit [OPTIMISED] SOURCES log.cpp ... USES verbatim::schema SQLite::SQLite3)
 # Makes the library verbatim::audit. USES names components and packages; each becomes public. OPTIMISED asks for -O1
 # under a sanitizer too.
@@ -89,13 +114,22 @@ function(verbatim_component name)
   target_link_libraries(verbatim_${name} PUBLIC verbatim_flags ${arg_USES})
   if(VERBATIM_SANITIZE AND arg_OPTIMISED)
     target_compile_options(verbatim_${name} PRIVATE -O1)
+    verbatim_precompile(verbatim_${name} optimised)
+  elseif(name STREQUAL "gateway")
+    verbatim_precompile(verbatim_${name} network)
+  else()
+    verbatim_precompile(verbatim_${name} plain)
   endif()
 endfunction()
 
-# verbatim_test(audit/log_test.cpp USES verbatim::audit [LABELS unit] [SOURCES more.cpp] [TIMEOUT 60])
-# Makes one test program; every TEST in it becomes one ctest case. The label is unit unless given.
+# verbatim_test(audit/log_test.cpp USES verbatim::audit [LABELS unit] [SOURCES more.cpp] [TIMEOUT 60] [THREADS])
+# Makes one test program; every TEST in it becomes one ctest case. The label is unit unless given. THREADS: what it tests
+# runs on more than one thread; it is also labelled `threads`, and is what ThreadSanitizer watches.
+# Two targets build many: test_programs all, threaded_test_programs those with THREADS.
+add_custom_target(test_programs)
+add_custom_target(threaded_test_programs)
 function(verbatim_test source)
-  cmake_parse_arguments(arg "" "TIMEOUT" "USES;LABELS;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "THREADS" "TIMEOUT" "USES;LABELS;SOURCES" ${ARGN})
   get_filename_component(folder ${source} DIRECTORY)
   get_filename_component(name ${source} NAME_WE)
   string(REPLACE "/" "_" target "${folder}_${name}")
@@ -109,6 +143,20 @@ function(verbatim_test source)
   target_link_libraries(${target} PRIVATE verbatim_flags ${arg_USES} GTest::gtest_main GTest::gmock)
   target_compile_definitions(${target} PRIVATE
     VERBATIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" VERBATIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  add_dependencies(test_programs ${target})
+  if(arg_THREADS)
+    string(APPEND arg_LABELS "\\;threads")
+    add_dependencies(threaded_test_programs ${target})
+  endif()
+  if(folder STREQUAL "gateway")
+    verbatim_precompile(${target} network)
+  else()
+    verbatim_precompile(${target} plain)
+  endif()
+  if(NOT VERBATIM_SANITIZE)
+    # A test's own code need not be fast, and there is much of it.
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
   gtest_discover_tests(${target} TEST_PREFIX "${folder}." DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()

@@ -197,7 +197,7 @@ Reader::Keys cache_keys(Reader& r, CachePolicy& c) {
 Reader::Keys limit_keys(Reader& r, Limits& l) {
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;
   return {{"header_bytes_max", r.count(l.header_bytes_max, 1024, 1 << 20)},
-          {"body_bytes_max", r.count(l.body_bytes_max, 0, 4 * kGiB)},
+          {"body_bytes_max", r.count(l.body_bytes_max, 1024, 4 * kGiB)},
           {"response_bytes_max", r.count(l.response_bytes_max, 1024, 4 * kGiB)},
           {"decoded_bytes_max", r.count(l.decoded_bytes_max, 1024, 4 * kGiB)},
           {"stream_above_bytes", r.count(l.stream_above_bytes, 0, 4 * kGiB)},

@@ -231,7 +231,8 @@ std::string replay_html(const DashboardFacts& facts) {
   }
   const std::uint64_t diverged = verdict_count(*facts.overview, "DIVERGED");
   const std::uint64_t compared = all - verdict_count(*facts.overview, "NOT_REPLAYABLE") -
-                                 verdict_count(*facts.overview, "ERASED");
+                                 verdict_count(*facts.overview, "ERASED") -
+                                 verdict_count(*facts.overview, "PRUNED");
   const auto& recent = facts.overview->recent();
   std::string html = big(
       share(diverged, compared),

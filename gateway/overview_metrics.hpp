@@ -9,8 +9,8 @@
 
 namespace verbatim::gateway {
 
-inline constexpr std::array kVerdictNames = {"BITWISE",  "TOKEN_EXACT",    "WITHIN_MARGIN",
-                                             "DIVERGED", "NOT_REPLAYABLE", "ERASED"};
+inline constexpr std::array kVerdictNames = {
+    "BITWISE", "TOKEN_EXACT", "WITHIN_MARGIN", "DIVERGED", "NOT_REPLAYABLE", "ERASED", "PRUNED"};
 
 /// Prometheus text format 0.0.4. `now_us`: Unix time, for ages.
 [[nodiscard]] std::string overview_metrics(const audit::LogOverview& log, std::int64_t now_us);

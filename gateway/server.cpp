@@ -56,14 +56,22 @@ std::shared_ptr<spdlog::logger> make_logger() {
 
 Json describe_local_model(const LocalModel& model) {
   const local_engine::Fingerprint& print = model.engine->fingerprint();
-  return {{"name", model.name},
-          {"level", "measured"},
-          {"weights_sha256", print.weights_sha256.hex()},
-          {"manifest_sha256", print.manifest_sha256.hex()},
-          {"architecture", print.architecture},
-          {"parameters", print.parameters},
-          {"dtype", print.dtype},
-          {"path", std::filesystem::path(model.path).filename().string()}};
+  Json facts = {{"name", model.name},
+                {"level", "measured"},
+                {"weights_sha256", print.weights_sha256.hex()},
+                {"manifest_sha256", print.manifest_sha256.hex()},
+                {"tensors_sha256", print.tensors_sha256.hex()},
+                {"config_sha256", print.config_sha256.hex()},
+                {"architecture", print.architecture},
+                {"parameters", print.parameters},
+                {"dtype", print.dtype},
+                {"path", std::filesystem::path(model.path).filename().string()}};
+  const auto add = [&](const char* name, const Digest& digest) {
+    if (digest != Digest{}) facts[name] = digest.hex();
+  };
+  add("tokenizer_sha256", print.tokenizer_sha256);
+  add("chat_template_sha256", print.chat_template_sha256);
+  return facts;
 }
 
 }  // namespace

@@ -43,10 +43,13 @@ class TomlReader {
 
   Setter text(std::string& to) {
     return [this, &to](const toml::node& node, const std::string& key) {
-      if (const auto value = node.value_exact<std::string>()) {
-        to = *value;
-      } else {
+      const auto value = node.value_exact<std::string>();
+      if (!value) {
         fail(node, "'" + key + "' must be a string");
+      } else if (value->find('\0') != std::string::npos) {
+        fail(node, "'" + key + "' holds the character NUL, at which the system would cut it off");
+      } else {
+        to = *value;
       }
     };
   }

@@ -23,6 +23,7 @@ struct Core {
   std::unique_ptr<Model> model;
   std::unique_ptr<Scheduler> scheduler;
   JobContext context;
+  float suggested_penalty = 1;
 
   std::mutex mutex;  // guards the members below
   std::condition_variable changed;
@@ -177,6 +178,7 @@ class CpuEngine final : public Engine {
   std::size_t vocab_size() const override { return core_->context.vocab_size; }
   std::size_t hidden_size() const override { return core_->context.hidden_size; }
   const std::vector<TokenId>& eos_ids() const override { return core_->context.eos_ids; }
+  float suggested_repetition_penalty() const override { return core_->suggested_penalty; }
 
  private:
   std::shared_ptr<Generation> submit(GenerationRequest request,
@@ -209,6 +211,15 @@ class CpuEngine final : public Engine {
   std::shared_ptr<const ChatTemplate> chat_template_;
   std::thread thread_;
 };
+
+/// 1 where it is missing or makes no sense: it is only ever a suggestion.
+float suggested_penalty(const Json& generation_config) {
+  const auto found = generation_config.is_object() ? generation_config.find("repetition_penalty")
+                                                   : generation_config.end();
+  if (found == generation_config.end() || !found->is_number()) return 1;
+  const float penalty = found->get<float>();
+  return penalty > 0 && penalty <= 100 ? penalty : 1;
+}
 
 Result<kernels::Backend> choose_backend(const EngineOptions& options) {
   if (options.profile == "mma-hopper/1")
@@ -271,6 +282,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path,
   core->context.hidden_size = config.hidden_size;
   core->context.context_max = config.context_max;
   core->context.eos_ids = config.eos_ids;
+  core->suggested_penalty = suggested_penalty(files->generation_config);
   core->scheduler = std::make_unique<Scheduler>(*core->model, options);
   return std::shared_ptr<Engine>(
       std::make_shared<CpuEngine>(core, options, std::move(*identity), std::move(chat_template)));

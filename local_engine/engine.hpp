@@ -118,6 +118,9 @@ class Engine {
   [[nodiscard]] virtual std::size_t hidden_size() const = 0;  ///< of the last hidden state
   /// Ends of sequence, from generation_config.json, config.json or the GGUF.
   [[nodiscard]] virtual const std::vector<TokenId>& eos_ids() const = 0;
+  /// What generation_config.json has as `repetition_penalty`; 1 if it has none. This engine never takes it unasked;
+  /// other servers do.
+  [[nodiscard]] virtual float suggested_repetition_penalty() const { return 1; }
 };
 
 /// Compiler, version and source digest of this build, as recorded beside every answer.

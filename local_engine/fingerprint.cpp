@@ -267,9 +267,12 @@ Result<Fingerprint> fingerprint_of(const ModelFiles& files) {
   result.tokenizer_sha256 = *tokenizer;
   const auto config = config_digest(files);
   if (!config) return config.error();
+  Json list = tensor_list(files.tensors, tensors);
+  result.config_sha256 = *config;
+  result.tensors_sha256 = sha256(canonical(list));
   Json identity = {{"config_sha256", config->hex()},
                    {"format", "verbatim/weights/v1"},
-                   {"tensors", tensor_list(files.tensors, tensors)}};
+                   {"tensors", std::move(list)}};
   if (Json eos = eos_ids(files); !eos.is_null()) identity["eos_ids"] = std::move(eos);
   if (files.has_tokenizer) identity["tokenizer_sha256"] = tokenizer->hex();
   if (!files.chat_template.empty()) {

@@ -26,6 +26,8 @@ struct Fingerprint {
   std::string architecture;
   std::uint64_t parameters = 0;
   std::string dtype;
+  Digest config_sha256;         ///< of what the architecture's keys say
+  Digest tensors_sha256;        ///< of names, types, shapes and bytes
   Digest tokenizer_sha256;      ///< zero when the model has none
   Digest chat_template_sha256;  ///< zero when the model has none
 };

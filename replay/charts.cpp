@@ -126,8 +126,8 @@ class Columns {
 /// Lays out the tree of forks: clusters are its leaves, one below the other.
 class Tree {
  public:
-  Tree(const Clustering& clustering, const std::vector<std::string>& names)
-      : clustering_(clustering), names_(names) {
+  Tree(const Clustering& clustering, const std::vector<std::string>& names, const std::string& end)
+      : clustering_(clustering), names_(names), end_(end) {
     for (const Fork& fork : clustering.forks) {
       std::vector<std::size_t> clusters;
       for (const ForkBranch& branch : fork.branches) {
@@ -207,12 +207,13 @@ class Tree {
                                             : names_[branch.clusters.front()];
     content += label(x + 10, y + 4, name, "soft", "start");
     content += label(x + (names_.empty() ? 48 : 76), y + 4,
-                     branch.ends ? "(ends here)" : shortened(branch.text, 34), "mono", "start");
+                     branch.ends ? end_ : shortened(branch.text, 34), "mono", "start");
     return y;
   }
 
   const Clustering& clustering_;
   const std::vector<std::string>& names_;
+  const std::string& end_;
   std::map<std::vector<std::size_t>, const Fork*> by_clusters_;
   double step_ = 1, row_ = 0;
 };
@@ -238,8 +239,9 @@ Html swatch(const std::string& style) { return element("span", {{"class", "swatc
 
 Html column_chart(const ColumnChart& chart) { return Columns(chart).draw(); }
 
-Html fork_tree(const Clustering& clustering, const std::vector<std::string>& names) {
-  return clustering.forks.empty() ? Html() : Tree(clustering, names).draw();
+Html fork_tree(const Clustering& clustering, const std::vector<std::string>& names,
+               const std::string& end) {
+  return clustering.forks.empty() ? Html() : Tree(clustering, names, end).draw();
 }
 
 }  // namespace verbatim::replay

@@ -49,7 +49,9 @@ struct ColumnChart {
 /// The forks of a clustering as a tree that grows to the right: what all have in common, then each branch with its
 /// number of answers, or with its cluster's name if there are `names`. For a few dozen clusters; the caller leaves the
 /// rest out.
+/// `end`: what stands for a branch that has no text behind the fork.
 [[nodiscard]] Html fork_tree(const Clustering& clustering,
-                             const std::vector<std::string>& names = {});
+                             const std::vector<std::string>& names = {},
+                             const std::string& end = "(ends here)");
 
 }  // namespace verbatim::replay

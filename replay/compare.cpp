@@ -47,6 +47,7 @@ namespace {
 
 using local_engine::GenerationResult;
 using local_engine::TokenId;
+using Hypotheses = std::vector<std::string>;
 
 Result<GenerationResult> compute(local_engine::Engine& engine, const RecordedChoice& recorded,
                                  Method method) {
@@ -140,10 +141,17 @@ void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded
                          : "every row of logits is as recorded, but the recorded token is not the "
                            "engine's choice: "
                            "another seed or other sampling parameters, or an edited output";
+    verdict.hypotheses = verdict.reason == "length" ? Hypotheses{"truncated", "edited"}
+                         : row || recorded_digest.empty()
+                             ? Hypotheses{"weights", "prompt", "sampling", "edited"}
+                             : Hypotheses{"sampling", "edited"};
     describe_position(engine, recorded, *result, *token, verdict);
     return;
   }
   verdict.reason = "logits";
+  verdict.hypotheses = row && *row == 0 ? Hypotheses{"weights", "prompt"}
+                       : row            ? Hypotheses{"edited", "weights"}
+                                        : Hypotheses{"edited"};
   verdict.detail =
       row ? (*row == 0
                  ? "the first row of logits differs: other weights, another prompt or another "

@@ -35,13 +35,14 @@ Result<std::shared_ptr<Engine>> Engines::with_weights(const std::string& weights
     found = place_with(weights_sha256);
   }
   if (found != nullptr) return engine_of(*found);
-  std::string tried;
+  // A model of the record's name that cannot be read may well be the one.
   for (const Place& place : places_) {
-    tried += (tried.empty() ? "" : ", ") + place.model.name + " has " +
-             (place.weights_sha256.empty() ? place.problem : place.weights_sha256.substr(0, 16));
+    if (place.model.name == name && place.weights_sha256.empty() && !place.absent)
+      return Error{Errc::invalid_input, place.problem, name, "mend it, and run again"};
   }
   return Error{Errc::not_found, "no model with weights " + weights_sha256.substr(0, 16),
-               tried.empty() ? "no model is known" : tried,
+               places_.empty() ? "no model is known"
+                               : "looked at " + std::to_string(places_.size()) + " models",
                "name its folder with --engine NAME=PATH"};
 }
 
@@ -94,6 +95,15 @@ bool Engines::name_has_other_weights(const std::string& name, const std::string&
   return other;
 }
 
+std::optional<ModelParts> Engines::parts_of(const std::string& name) {
+  for (Place& place : places_) {
+    if (place.model.name != name) continue;
+    hash(place);
+    if (!place.weights_sha256.empty()) return place.parts;
+  }
+  return std::nullopt;
+}
+
 Engines::Place* Engines::place_with(const std::string& weights_sha256) {
   const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
     return place.known && place.weights_sha256 == weights_sha256;
@@ -101,18 +111,35 @@ Engines::Place* Engines::place_with(const std::string& weights_sha256) {
   return found == places_.end() ? nullptr : &*found;
 }
 
+const Engines::Place* Engines::loaded_from(const std::filesystem::path& path) const {
+  std::error_code ignored;
+  for (const Place& place : places_) {
+    if (place.engine != nullptr && std::filesystem::equivalent(place.model.path, path, ignored))
+      return &place;
+  }
+  return nullptr;
+}
+
 void Engines::hash(Place& place) {
   if (std::exchange(place.known, true)) return;
   const auto print = local_engine::fingerprint(place.model.path);
   if (print) {
     place.weights_sha256 = print->weights_sha256.hex();
+    place.parts = replay::parts_of(*print);
   } else {
     place.problem = print.error().message();
+    place.absent = print.error().code == Errc::not_found;
   }
 }
 
 Result<void> Engines::load(Place& place) {
   if (place.broken) return *place.broken;
+  if (const Place* twin = loaded_from(place.model.path); twin != nullptr) {
+    const ModelPlace model = std::move(place.model);
+    place = *twin;
+    place.model = model;
+    return {};
+  }
   auto engine = loader_(place.model.path, options_);
   if (!engine) {
     place.broken = engine.error();
@@ -125,6 +152,7 @@ Result<void> Engines::load(Place& place) {
   }
   place.known = true;
   place.weights_sha256 = weights;
+  place.parts = replay::parts_of((*engine)->fingerprint());
   place.engine = std::move(*engine);
   return {};
 }

@@ -2,6 +2,7 @@
 // The engines that a replay may use, found by the digest of their weights and loaded when first needed.
 
 #include "local_engine/engine.hpp"
+#include "replay/recorded_models.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -28,7 +29,8 @@ using EngineLoader = std::function<Result<std::shared_ptr<local_engine::Engine>>
 /// One thread at a time. Every engine is checked (check_engine) before it is given out. One that fails is never given
 /// out, and failed() is true from then on.
 ///
-/// Errors: `not_found`: no place has the weights; the text names the places and what they hold. `unavailable`: the
+/// Errors: `not_found`: no place has the weights. `invalid_input`: nor has any, and one of that name cannot be read.
+/// `unavailable`: the
 /// engine failed its check, or its files changed while this ran. Others are those of the engine that has the weights
 /// and does not load.
 class Engines {
@@ -61,6 +63,9 @@ class Engines {
   /// How many engines passed it.
   [[nodiscard]] std::size_t checked() const { return checked_; }
 
+  /// The parts of the model of this name, as they are now. Nothing if there is none, or it cannot be read.
+  [[nodiscard]] std::optional<ModelParts> parts_of(const std::string& name);
+
   /// True if a place has this name but other weights: the model was changed since.
   [[nodiscard]] bool name_has_other_weights(const std::string& name,
                                             const std::string& weights_sha256);
@@ -70,12 +75,16 @@ class Engines {
     ModelPlace model;
     bool known = false;          ///< weights_sha256 or problem says what is there
     std::string weights_sha256;  ///< "" when it could not be read
+    ModelParts parts;            ///< likewise
     std::string problem;
+    bool absent = false;                           ///< nothing is at its path
     std::shared_ptr<local_engine::Engine> engine;  ///< loaded
     std::optional<Error> broken;                   ///< why it does not load: tried once
     bool checked = false;
   };
   [[nodiscard]] Place* place_with(const std::string& weights_sha256);
+  /// Two names of one model share its engine.
+  [[nodiscard]] const Place* loaded_from(const std::filesystem::path& path) const;
   void hash(Place& place);
   [[nodiscard]] Result<void> load(Place& place);
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> engine_of(Place& place);

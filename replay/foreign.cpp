@@ -4,9 +4,11 @@
 #include "gateway/http.hpp"
 #include "gateway/local_request.hpp"
 #include "replay/answer_body.hpp"
+#include "replay/verdict.hpp"
 #include "schema/clock.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace verbatim::replay {
@@ -98,6 +100,11 @@ Result<ForeignScore> score_choice(Engine& engine, const GenerationRequest& reque
   return score;
 }
 
+/// Tokens are recovered from the text, where they may be a few more or less than were sampled.
+bool is_far_below(std::size_t tokens, std::uint32_t limit) {
+  return tokens + 2 < limit && tokens * 10 < std::size_t{limit} * 9;
+}
+
 Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion& question,
                                     const std::vector<AnswerChoice>& answers) {
   ForeignAnswer scored;
@@ -107,8 +114,10 @@ Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion
     if (!ids) {
       return cannot("tokenization", "no tokens of this model's vocabulary say the answer's bytes");
     }
+    bool ended = false;
     if (ended_by_itself(answers[i].finish, request) && !engine.eos_ids().empty()) {
       ids->push_back(engine.eos_ids().front());
+      ended = true;
     }
     if (ids->empty()) return cannot("no_output", "the answer is empty");
     auto score = score_choice(engine, request, std::move(*ids));
@@ -116,9 +125,91 @@ Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion
       const bool range = score.error().code == Errc::out_of_range;
       return cannot(range ? "range" : "parameters", score.error().message());
     }
+    score->ended = ended;
+    const bool by_limit = answers[i].finish == "length" || answers[i].finish == "max_tokens";
+    if (by_limit && is_far_below(score->output_ids.size(), request.tokens_max))
+      score->limit_not_reached = request.tokens_max;
     scored.choices.push_back(std::move(*score));
   }
   return scored;
+}
+
+/// The first member of a request whose effect on the answer is not known here; "" if there is none. A list of what is
+/// known, not of what is not: the next server has one parameter more.
+std::string unknown_member(const std::string& body) {
+  static constexpr std::array kRead = {"model",
+                                       "messages",
+                                       "prompt",
+                                       "system",
+                                       "max_tokens",
+                                       "max_completion_tokens",
+                                       "temperature",
+                                       "top_p",
+                                       "top_k",
+                                       "min_p",
+                                       "n",
+                                       "best_of",
+                                       "seed",
+                                       "stop",
+                                       "stop_sequences",
+                                       "logit_bias",
+                                       "frequency_penalty",
+                                       "presence_penalty",
+                                       "repetition_penalty",
+                                       "ignore_eos",
+                                       "echo",
+                                       "logprobs",
+                                       "top_logprobs",
+                                       "response_format",
+                                       "tools",
+                                       "modalities"};
+  static constexpr std::array kWithoutEffect = {"stream",
+                                                "stream_options",
+                                                "user",
+                                                "metadata",
+                                                "store",
+                                                "service_tier",
+                                                "safety_identifier",
+                                                "prompt_cache_key",
+                                                "prompt_cache_retention",
+                                                "cache_prompt",
+                                                "request_id",
+                                                "priority",
+                                                "return_tokens_as_token_ids",
+                                                "return_token_ids",
+                                                "timings_per_token",
+                                                "keep_alive"};
+  const auto json = parse_json(body);
+  if (!json || !json->is_object()) return "";
+  for (const auto& [name, value] : json->items()) {
+    const auto is = [&](const char* known) { return name == known; };
+    if (value.is_null() || std::any_of(kRead.begin(), kRead.end(), is) ||
+        std::any_of(kWithoutEffect.begin(), kWithoutEffect.end(), is)) {
+      continue;
+    }
+    return name;
+  }
+  return "";
+}
+
+/// What the model's generation_config.json says of parameters that the request leaves out, and that change a greedy
+/// answer; put into every choice. "" if nothing.
+std::string take_defaults(const Engine& engine, const std::string& body,
+                          gateway::LocalQuestion& question) {
+  const auto json = parse_json(body);
+  const float penalty = engine.suggested_repetition_penalty();
+  if (!json || penalty == 1 || json->contains("repetition_penalty") ||
+      json->contains("repeat_penalty")) {
+    return "";
+  }
+  for (GenerationRequest& choice : question.choices) choice.sampling.repetition_penalty = penalty;
+  return "repetition_penalty " + decimal(penalty);
+}
+
+std::size_t differing_in(const ForeignAnswer& answer) {
+  std::size_t differing = 0;
+  for (const ForeignScore& choice : answer.choices) differing += choice.differing;
+  return differing;
 }
 
 }  // namespace
@@ -143,8 +234,11 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
   const auto asked = gateway::decode_content(text_at(record.request.json, {"coding", "name"}),
                                              request->bytes, kDecodedBytesMax);
   if (!asked) return cannot("malformed_record", "the recorded request cannot be unpacked");
-  const auto question =
-      gateway::read_local_request(*api, *asked, engine, asked_us, /*fresh_seed=*/0);
+  if (const std::string name = unknown_member(*asked); !name.empty()) {
+    return cannot("parameters",
+                  "what '" + name.substr(0, 64) + "' does to an answer is not known here");
+  }
+  auto question = gateway::read_local_request(*api, *asked, engine, asked_us, /*fresh_seed=*/0);
   if (!question) return cannot("parameters", question.error().message());
   for (const GenerationRequest& choice : question->choices) {
     if (choice.sampling.temperature != 0) {
@@ -170,7 +264,17 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
   }
 
   // 3. Its tokens, and what the engine thinks of them.
-  return score_choices(engine, *question, *answers);
+  auto scored = score_choices(engine, *question, *answers);
+  if (!scored || scored->choices.empty() || differing_in(*scored) == 0) return scored;
+  const std::string defaults = take_defaults(engine, *asked, *question);
+  if (defaults.empty()) return scored;
+  auto by_defaults = score_choices(engine, *question, *answers);
+  if (!by_defaults || by_defaults->choices.empty() ||
+      differing_in(*by_defaults) >= differing_in(*scored)) {
+    return scored;
+  }
+  by_defaults->defaults = defaults;
+  return by_defaults;
 }
 
 }  // namespace verbatim::replay

@@ -6,6 +6,7 @@
 #include "local_engine/engine.hpp"
 #include "replay/recorded.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct ForeignScore {
   /// Of each token: the engine's best minus it; 0 if it is the engine's choice.
   std::vector<float> deficits;
   std::size_t differing = 0;  ///< tokens with another choice of the engine's
+  bool ended = false;         ///< the last token is the end of sequence that ended the answer
+  /// The answer says that the limit it was given ended it, and is much shorter than that: then the limit.
+  std::optional<std::uint32_t> limit_not_reached;
   local_engine::GenerationResult result;
 
   [[nodiscard]] float deficit_max() const;
@@ -29,11 +33,16 @@ struct CannotScore {
 
 struct ForeignAnswer {
   std::vector<ForeignScore> choices;  ///< empty if `cannot` says why
+  /// Sampling parameters that the request does not give and that were taken from the model's generation_config.json,
+  /// since only so the answer is the engine's own: "repetition_penalty 1.8". "" if none.
+  std::string defaults;
   CannotScore cannot;
 };
 
 /// Rebuilds the request (template, special tokens, sampling as the API has it by default), recovers the tokens of the
-/// answer's text, and scores them in one prefill. `asked_us`: when the endpoint was asked, which a template may tell; for
+/// answer's text, and scores them in one prefill. A request with a member whose effect is not known here is not
+/// scored (`parameters`). Servers differ in whether they take what a request leaves out from the model's
+/// generation_config.json: both are tried, and the one that the answer fits better counts. `asked_us`: when the endpoint was asked, which a template may tell; for
 /// a cache hit that is before the record's own time. Greedy requests only: another engine's noise cannot be computed
 /// again. Errors as RecordSource::content() gives them.
 [[nodiscard]] Result<ForeignAnswer> score_foreign(audit::RecordSource& reader,

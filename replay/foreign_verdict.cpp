@@ -3,30 +3,74 @@
 #include "replay/compare.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace verbatim::replay {
 
 namespace {
 
-/// What deficits that rounding does not explain look like.
-std::string hypothesis(const ForeignScore& score, float threshold) {
-  std::size_t first = score.deficits.size(), last = 0, beyond = 0;
+using Hypotheses = std::vector<std::string>;
+
+/// The tokens beyond the threshold.
+struct Beyond {
+  std::size_t count = 0, first = 0, last = 0;
+  float largest = 0;
+};
+
+Beyond beyond(const ForeignScore& score, float threshold) {
+  Beyond found;
   for (std::size_t i = 0; i < score.deficits.size(); ++i) {
-    if (score.deficits[i] <= threshold) continue;
-    first = std::min(first, i);
-    last = i;
-    ++beyond;
+    if (score.result.tokens[i].chosen || score.deficits[i] <= threshold) continue;
+    if (found.count++ == 0) found.first = i;
+    found.last = i;
+    found.largest = std::max(found.largest, score.deficits[i]);
   }
-  if (beyond == 0) return "more tokens than honest rounding flips are not the engine's choice";
-  const std::string how_many = std::to_string(beyond) + " of " +
-                               std::to_string(score.deficits.size()) +
-                               " tokens are beyond the threshold";
-  // An edit is in one place, and the text before and after it is the model's own.
+  return found;
+}
+
+/// The model's own text up to one place, and then not: would other weights, another prompt or other sampling, which
+/// show at some rate from the beginning, spare so many tokens? The rate is that behind the first.
+bool begins_late(const Beyond& found, std::size_t tokens) {
+  constexpr double kUnlikely = 0.01;
+  const std::size_t behind = tokens - found.first - 1;
+  if (behind == 0) return false;
+  const double rate = static_cast<double>(found.count - 1) / static_cast<double>(behind);
+  return std::pow(1 - rate, static_cast<double>(found.first)) < kUnlikely;
+}
+
+/// What deficits that rounding does not explain look like.
+Hypotheses hypotheses(const ForeignScore& score, float threshold) {
   constexpr std::size_t kEditTokensMax = 8, kTokensEnough = 24;
-  if (last - first < kEditTokensMax && score.deficits.size() >= kTokensEnough) {
-    return how_many + ", all in one place: an edited text, or one unlucky near tie";
-  }
-  return how_many + ": other weights, another prompt or template, or sampling at a temperature";
+  constexpr float kNearTie = 10;  // thresholds: an edited word is further off
+  const std::size_t tokens = score.deficits.size();
+  const Beyond found = beyond(score, threshold);
+  if (found.count == 0) return {"weights"};
+  if (score.ended && found.count == 1 && found.first == tokens - 1) return {"truncated"};
+  const bool in_one_place = found.last - found.first < kEditTokensMax && tokens >= kTokensEnough;
+  if (in_one_place && found.count == 1 && threshold > 0 && found.largest <= kNearTie * threshold)
+    return {"rounding", "edited"};
+  if (in_one_place || begins_late(found, tokens)) return {"edited"};
+  return {"weights", "prompt", "sampling", "edited"};
+}
+
+std::string diverged_text(const ForeignScore& score, float threshold, const Hypotheses& all) {
+  const std::size_t count = beyond(score, threshold).count;
+  const std::string how_many =
+      count == 0 ? "more tokens than honest rounding flips are not the engine's choice"
+                 : std::to_string(count) + " of " + std::to_string(score.deficits.size()) +
+                       " tokens are beyond the threshold, the first at token " +
+                       std::to_string(beyond(score, threshold).first);
+  return how_many + ": " + hypotheses_text(all);
+}
+
+/// Of an answer that says its limit ended it, long before the limit: whatever else is said of it.
+void note_missing_end(const ForeignScore& score, Verdict& verdict) {
+  if (!score.limit_not_reached) return;
+  verdict.hypotheses.insert(verdict.hypotheses.begin(), "truncated");
+  verdict.detail +=
+      (verdict.detail.empty() ? "" : "; ") + std::string("it says that its limit of ") +
+      std::to_string(*score.limit_not_reached) + " tokens ended it, at about " +
+      std::to_string(score.output_ids.size()) + ": cut short, or its engine has a short context";
 }
 
 /// The token that the verdict speaks of: of those that are not the engine's choice the first beyond the threshold, or, if
@@ -50,6 +94,7 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
   verdict.differing = score.differing;
   if (score.differing == 0) {
     verdict.kind = VerdictKind::token_exact;
+    note_missing_end(score, verdict);
     return;
   }
   const std::string differing =
@@ -58,6 +103,9 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
   if (calibration == nullptr) {
     verdict.kind = VerdictKind::diverged;
     verdict.reason = "token";
+    verdict.hypotheses = hypotheses(score, 0);
+    if (verdict.hypotheses.front() != "truncated")
+      verdict.hypotheses.insert(verdict.hypotheses.begin(), "rounding");
     verdict.detail = differing +
                      "are not the engine's choice, and no calibration says how many honest "
                      "rounding flips: see `verbatim replay calibrate`";
@@ -68,7 +116,8 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
   } else {
     verdict.kind = VerdictKind::diverged;
     verdict.reason = "token";
-    verdict.detail = hypothesis(score, threshold);
+    verdict.hypotheses = hypotheses(score, threshold);
+    verdict.detail = diverged_text(score, threshold, verdict.hypotheses);
   }
   const std::size_t at = telling_token(score, threshold);
   verdict.position = at;
@@ -80,6 +129,7 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
       score.output_ids.begin(), score.output_ids.begin() + static_cast<std::ptrdiff_t>(at));
   verdict.character = engine.tokenizer()->decode(before, true).size();
   name_tokens(engine, verdict);
+  note_missing_end(score, verdict);
 }
 
 }  // namespace verbatim::replay

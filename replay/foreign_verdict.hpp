@@ -7,7 +7,7 @@
 
 namespace verbatim::replay {
 
-/// Fills kind, reason, detail, position, character, margin, deficit, expected, got, tokens, differing, margins and trace.
+/// Fills kind, reason, detail, hypotheses, position, character, margin, deficit, expected, got, tokens, differing, margins and trace.
 /// TOKEN_EXACT if every token is the engine's choice; else the calibration decides between WITHIN_MARGIN and DIVERGED.
 /// Null: there is none, and what differs is DIVERGED. `position` is the worst token of what is explained, and the first
 /// beyond the threshold of what is not.

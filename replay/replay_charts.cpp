@@ -102,12 +102,16 @@ Html margins_section(const ReplayRun& run) {
     total += counts.counts()[i];
     if (i == 0 || MarginCounts::kEdges[i - 1] < kVeryNear) near += counts.counts()[i];
   }
+  std::string limit;
   for (const Verdict& verdict : run.verdicts) {
     float threshold = 0;
     if (verdict.tolerance) threshold = parsed_decimal(verdict.tolerance->threshold).value_or(0);
     if (threshold > 0) {
       chart.limit = place_of(threshold);
-      chart.limit_label = "threshold " + verdict.tolerance->threshold;
+      chart.limit_label = "largest honest deficit " + verdict.tolerance->threshold;
+      limit =
+          " The line is the calibration\xE2\x80\x99s limit for deficits: only tokens with a "
+          "smaller margin can be flipped by rounding and stay within it.";
       break;
     }
   }
@@ -118,7 +122,8 @@ Html margins_section(const ReplayRun& run) {
                                                "in logit units, on a logarithmic scale. " +
                                                std::to_string(near) + (near == 1 ? " is" : " are") +
                                                " below 0.01: there another kernel\xE2\x80\x99s "
-                                               "rounding could choose otherwise.")));
+                                               "rounding could choose otherwise." +
+                                               limit)));
 }
 
 }  // namespace verbatim::replay

@@ -24,6 +24,12 @@ std::string csv_field(std::string text) {
   return quoted + "\"";
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
 template <class T>
 std::string optional_text(const std::optional<T>& value) {
   return value ? std::to_string(*value) : std::string();
@@ -153,18 +159,30 @@ std::string replay_csv(const ReplayRun& run) {
   std::string csv =
       "id,time,model,verdict,reason,choice,position,char,expected,got,margin,deficit,tokens,"
       "differing,"
-      "weights_sha256,profile,backend,environment,detail\r\n";
+      "weights_sha256,profile,backend,environment,hypotheses,detail\r\n";
   for (const Verdict& v : run.verdicts) {
     const ReplayEngine engine = v.engine.value_or(ReplayEngine{});
     bool first = true;
-    for (const std::string& field :
-         {v.record.str(), v.time_us == 0 ? std::string() : format_rfc3339(v.time_us), v.model,
-          std::string(verdict_name(v.kind)), v.reason, std::to_string(v.choice),
-          optional_text(v.position), optional_text(v.character), optional_text(v.expected),
-          optional_text(v.got), v.margin ? decimal(*v.margin) : "",
-          v.deficit ? decimal(*v.deficit) : "", std::to_string(v.tokens),
-          std::to_string(v.differing), engine.weights_sha256, engine.profile, engine.backend,
-          optional_text(v.environment), v.detail}) {
+    for (const std::string& field : {v.record.str(),
+                                     v.time_us == 0 ? std::string() : format_rfc3339(v.time_us),
+                                     v.model,
+                                     std::string(verdict_name(v.kind)),
+                                     v.reason,
+                                     std::to_string(v.choice),
+                                     optional_text(v.position),
+                                     optional_text(v.character),
+                                     optional_text(v.expected),
+                                     optional_text(v.got),
+                                     v.margin ? decimal(*v.margin) : "",
+                                     v.deficit ? decimal(*v.deficit) : "",
+                                     std::to_string(v.tokens),
+                                     std::to_string(v.differing),
+                                     engine.weights_sha256,
+                                     engine.profile,
+                                     engine.backend,
+                                     optional_text(v.environment),
+                                     joined(v.hypotheses),
+                                     v.detail}) {
       if (!std::exchange(first, false)) csv += ",";
       csv += csv_field(field);
     }

@@ -32,6 +32,8 @@ const char* claim_of(VerdictKind kind) {
       return "Nothing; the reason is given.";
     case VerdictKind::erased:
       return "Nothing: the contents were erased on purpose.";
+    case VerdictKind::pruned:
+      return "Nothing: the record was pruned by its retention rule.";
   }
   return "";
 }
@@ -40,11 +42,15 @@ std::string headline(const ReplayRun& run) {
   const std::size_t all = run.verdicts.size();
   const std::size_t bitwise = count_of(run, VerdictKind::bitwise);
   const std::size_t diverged = count_of(run, VerdictKind::diverged);
-  const std::size_t silent =
-      count_of(run, VerdictKind::not_replayable) + count_of(run, VerdictKind::erased);
+  const std::size_t silent = count_of(run, VerdictKind::not_replayable) +
+                             count_of(run, VerdictKind::erased) +
+                             count_of(run, VerdictKind::pruned);
   const std::string of_all = std::to_string(all) + (all == 1 ? " record" : " records");
   if (all == 0) return "No record was selected";
-  if (diverged > 0) return std::to_string(diverged) + " of " + of_all + " could not be reproduced";
+  if (diverged > 0) {
+    return std::to_string(diverged) + " of " + std::to_string(all - silent) +
+           " records that could be computed again diverged";
+  }
   if (silent == all) return "None of " + of_all + " could be computed again";
   if (bitwise == all) return "All " + of_all + " computed again, bit for bit";
   return std::to_string(all - silent) + " of " + of_all + " computed again, and none diverged";
@@ -62,6 +68,31 @@ std::string lead(const ReplayRun& run) {
   return lead + ".";
 }
 
+/// What verdicts on remote endpoints rest on.
+Html claimed(const ReplayRun& run) {
+  std::size_t answers = 0;
+  std::map<std::string, Tolerance> calibrations;
+  for (const Verdict& verdict : run.verdicts) {
+    if (!verdict.claimed_weights) continue;
+    ++answers;
+    if (verdict.tolerance)
+      calibrations.emplace(verdict.tolerance->calibration_sha256, *verdict.tolerance);
+  }
+  if (answers == 0) return {};
+  Html html = text(plural(answers, "answer") +
+                   " of remote endpoints: that they serve the weights named below is the word of "
+                   "who gave --engine, and no more.");
+  for (const auto& [sha256, by] : calibrations) {
+    html += Html("<br>") + text("Calibration ") + mono(sha256) +
+            text(": deficits up to " + by.threshold +
+                 " logit units are taken for rounding. Of honest answers about " +
+                 by.false_positive_rate + " (as a share) will be called DIVERGED.");
+  }
+  if (calibrations.empty())
+    html += text(" There was no calibration, so rounding is called DIVERGED too.");
+  return html;
+}
+
 Html facts(const ReplayRun& run) {
   FactList list;
   list.add("Selection", run.design);
@@ -71,6 +102,7 @@ Html facts(const ReplayRun& run) {
   list.add("Its key", mono(run.vkey));
   list.add("Method", run.method == "decode" ? "decode: generated again, token by token"
                                             : "score: prompt and recorded output in one prefill");
+  if (const Html claims = claimed(run); !claims.empty()) list.add("Other engines", claims);
   std::vector<std::string> seen;
   for (const Verdict& verdict : run.verdicts) {
     if (!verdict.engine) continue;
@@ -187,6 +219,7 @@ Html record_row(const ReplayRun& run, const Verdict& verdict) {
   const bool linked = run.with_texts && !verdict.trace.empty();
   std::string where = verdict.reason;
   if (verdict.position) where += " at token " + std::to_string(*verdict.position);
+  if (verdict.deficit && *verdict.deficit > 0) where += ", deficit " + decimal(*verdict.deficit);
   if (verdict.origin)
     where += (where.empty() ? "" : ", ") + std::string("cache hit of ") + verdict.origin->str();
   return element(

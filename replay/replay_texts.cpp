@@ -28,7 +28,8 @@ Html divergence_tree(const Verdict& verdict) {
   for (const Cluster& cluster : two.clusters) {
     names.emplace_back(cluster.text == recorded ? "recorded" : "engine");
   }
-  return element("figure", fork_tree(two, names));
+  // Of the engine's branch one token is known, whatever would have come after it.
+  return element("figure", fork_tree(two, names, "\xE2\x80\xA6"));
 }
 
 Html divergence_card(const ReplayRun& run, const Verdict& verdict) {
@@ -52,6 +53,7 @@ Html divergence_card(const ReplayRun& run, const Verdict& verdict) {
                                                text("  id " + std::to_string(*verdict.got)));
   }
   if (verdict.deficit) list.add("Deficit", decimal(*verdict.deficit) + " logit units");
+  if (!verdict.hypotheses.empty()) list.add("May be", hypotheses_text(verdict.hypotheses));
   Html card = list.html();
   if (run.with_texts && verdict.reason == "token" && verdict.position && !verdict.trace.empty() &&
       !verdict.got_text.empty()) {
@@ -93,18 +95,23 @@ Html text_card(const Verdict& verdict) {
 }  // namespace
 
 Html divergences_section(const ReplayRun& run) {
-  Html cards;
-  std::size_t shown = 0;
+  std::vector<const Verdict*> diverged;
   for (const Verdict& verdict : run.verdicts) {
-    if (verdict.kind != VerdictKind::diverged || shown == kDivergencesShown) continue;
-    ++shown;
-    cards += divergence_card(run, verdict);
+    if (verdict.kind == VerdictKind::diverged) diverged.push_back(&verdict);
   }
+  // The largest deficit first: what no rounding could explain.
+  std::stable_sort(diverged.begin(), diverged.end(), [](const Verdict* a, const Verdict* b) {
+    return a->deficit.value_or(0) > b->deficit.value_or(0);
+  });
+  Html cards;
+  const std::size_t shown = std::min(diverged.size(), kDivergencesShown);
+  for (std::size_t i = 0; i < shown; ++i) cards += divergence_card(run, *diverged[i]);
   if (cards.empty()) return {};
   const std::size_t all = count_of(run, VerdictKind::diverged);
   if (all > shown) {
     cards += element("p", {{"class", "note"}},
-                     text(std::to_string(all - shown) + " more are in the table below."));
+                     text("The " + std::to_string(shown) + " with the largest deficit, of " +
+                          std::to_string(all) + "; all are in the table below."));
   }
   return element("section", Html("<h2>What diverged</h2>") + cards);
 }

@@ -18,10 +18,17 @@ Verdict& cannot(Verdict& verdict, const char* reason, std::string detail) {
   return verdict;
 }
 
+Verdict& was_pruned(Verdict& verdict, std::string detail) {
+  verdict.kind = VerdictKind::pruned;
+  verdict.reason = "pruned";
+  verdict.detail = std::move(detail);
+  return verdict;
+}
+
 /// Of a hit whose origin has no answer here.
 Verdict& without_origin(Verdict& verdict, const Result<RecordedLeaves>& origin) {
   if (!origin && origin.error().code == Errc::erased) {
-    return cannot(verdict, "pruned", "the hit's origin was pruned");
+    return was_pruned(verdict, "the hit's origin was pruned");
   }
   return cannot(verdict, "malformed_record", "the hit's origin is not in the log");
 }
@@ -150,6 +157,11 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
     one.tokens = worst.tokens;
     one.margins = worst.margins;
     judge_foreign(answer->choices[i], **engine, calibration, one);
+    one.defaults = answer->defaults;
+    if (!answer->defaults.empty()) {
+      one.detail += (one.detail.empty() ? "" : "; ") + std::string("with ") + answer->defaults +
+                    " of the model's generation_config.json, which the request leaves open";
+    }
     const std::size_t tokens = one.tokens, differing = worst.differing + one.differing;
     const MarginCounts margins = one.margins;
     if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
@@ -159,6 +171,26 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
   }
   worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
   return worst;
+}
+
+/// Of a record whose model has changed since: what of it, as far as the log tells.
+Verdict& other_model(audit::RecordSource& reader, const std::string& weights,
+                     const ReplayWith& with, Verdict& verdict) {
+  const auto recorded = with.models.find(reader, weights);
+  const auto here = with.engines.parts_of(verdict.model);
+  if (!recorded || !here) {
+    return cannot(verdict, "weights_differ",
+                  verdict.model +
+                      " has other weights, another configuration, tokenizer or "
+                      "template than when it was recorded");
+  }
+  const auto changed = changed_parts(*recorded, *here);
+  std::string list;
+  for (const ModelPart& part : changed) list += (list.empty() ? "" : ", ") + std::string(part.name);
+  // Tensors before what is around them: with others there is nothing to compare.
+  return cannot(verdict, changed.empty() ? "weights_differ" : changed.front().reason,
+                "changed since " + verdict.model +
+                    " was recorded: " + (list.empty() ? "which tokens end an answer" : list));
 }
 
 /// What is known of the machine that recorded.
@@ -202,9 +234,12 @@ Verdict compare_choices(local_engine::Engine& engine, const std::vector<Recorded
 Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const ReplayWith& with) {
   // 1. The record's own leaves.
   auto leaves = read_leaves(reader, id);
-  if (!leaves) return leaves.error();
   Verdict verdict;
   verdict.record = id;
+  if (!leaves && leaves.error().code == Errc::erased) {
+    return was_pruned(verdict, leaves.error().message());
+  }
+  if (!leaves) return leaves.error();
   verdict.method = with.method == Method::score ? "score" : "decode";
   verdict.request_index = leaves->request.index;
   verdict.model = text_at(leaves->request.json, {"model", "requested"});
@@ -259,8 +294,8 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
       const auto measured = measure_other_weights(reader, *source.response, with, choices, verdict);
       if (!measured) return measured.error();
     }
-    return cannot(verdict, changed ? "weights_differ" : reason_without_engine(engine.error()),
-                  engine.error().message());
+    if (changed) return other_model(reader, weights, with, verdict);
+    return cannot(verdict, reason_without_engine(engine.error()), engine.error().message());
   }
   verdict.engine =
       ReplayEngine{(*engine)->profile(), (*engine)->backend(), local_engine::build_id(), weights};
@@ -293,6 +328,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     worst.kind = VerdictKind::diverged;
     worst.reason = bound->reason;
     worst.detail = bound->detail;
+    worst.hypotheses = {bound->reason == "prompt" ? "prompt" : "edited"};
     worst.character = bound->character;
   }
   return worst;

@@ -7,6 +7,7 @@
 #include "replay/engines.hpp"
 #include "replay/environments.hpp"
 #include "replay/explain.hpp"
+#include "replay/recorded_models.hpp"
 #include "replay/verdict.hpp"
 
 namespace verbatim::replay {
@@ -15,6 +16,7 @@ namespace verbatim::replay {
 struct ReplayWith {
   Engines& engines;
   Environments& environments;
+  RecordedModels& models;
   const Calibration* calibration;  ///< null: no answer of a foreign engine is WITHIN_MARGIN
   Method method;
   const Clock& clock;

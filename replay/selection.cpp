@@ -16,7 +16,7 @@ Result<std::vector<Uuid>> matching(audit::RecordSource& reader, const Selection&
     const auto id = parse_uuid(text);
     if (!id) return id.error();
     const auto leaves = reader.leaves_of(*id);
-    if (!leaves) return leaves.error();
+    if (!leaves && leaves.error().code != Errc::erased) return leaves.error();  // pruned: a verdict
     ids.push_back(*id);
   }
   std::sort(ids.begin(), ids.end());  // UUIDv7: by time
@@ -25,6 +25,7 @@ Result<std::vector<Uuid>> matching(audit::RecordSource& reader, const Selection&
 
   audit::RecordFilter filter;
   filter.model = selection.model;
+  filter.tenant = selection.tenant;
   const auto timed = filter.set_times(selection.since, selection.until);
   if (!timed) return timed.error();
   const auto records = reader.list(filter);
@@ -80,6 +81,7 @@ std::string design_text(const Selection& selection, const Selected& selected) {
   std::string which;
   if (!selection.ids.empty()) which = " that were named";
   if (!selection.model.empty()) which += " that asked for " + selection.model;
+  if (!selection.tenant.empty()) which += " of the tenant " + selection.tenant;
   if (!selection.since.empty()) which += " since " + selection.since;
   if (!selection.until.empty()) which += " until " + selection.until;
   const std::string where = " in the log of " + std::to_string(selected.tree_size) + " leaves";
@@ -88,8 +90,8 @@ std::string design_text(const Selection& selection, const Selected& selected) {
   }
   return std::to_string(selected.ids.size()) + " of the " + std::to_string(selected.matching) +
          " exchanges" + which + where +
-         ", drawn by the smallest SHA-256 of checkpoint and record id: a uniform sample that "
-         "everyone with the checkpoint draws again, and that nobody chose.";
+         ", drawn by the smallest SHA-256 of checkpoint and record id: a uniform sample, which "
+         "everyone with the checkpoint draws again.";
 }
 
 }  // namespace verbatim::replay

@@ -10,7 +10,7 @@ namespace verbatim::replay {
 
 struct Selection {
   std::vector<std::string> ids;
-  std::string since, until, model;
+  std::string since, until, model, tenant;
   std::uint64_t sample = 0;  ///< 0: all that fit
   /// Gives Selected::ids in the order of the draw: a run that ends before the last of them has looked at a sample too.
   bool in_draw_order = false;
@@ -28,12 +28,12 @@ struct Selected {
   std::string root;  ///< hexadecimal
 };
 
-/// `invalid_input` for a malformed id or time, or a checkpoint that this log's key did not sign; `not_found` for an id
+/// A named record that was pruned is selected. `invalid_input` for a malformed id or time, or a checkpoint that this log's key did not sign; `not_found` for an id
 /// that the log does not have.
 ///
 /// A sample is drawn by the smallest SHA-256("verbatim/sample/v1" || 0x00 || checkpoint || record id), where `checkpoint` is
-/// the text that is signed (origin, size, root), so that a cosignature more draws no other sample: uniform, the same
-/// for everyone who has the checkpoint, and not at the choice of who runs it.
+/// the text that is signed (origin, size, root), so that a cosignature more draws no other sample: uniform, and the
+/// same for everyone who has the checkpoint. Who may choose the checkpoint may choose among samples: an auditor fixes it.
 [[nodiscard]] Result<Selected> select(audit::RecordSource& reader, const Selection& selection);
 
 /// One sentence for people: "a sample of 7 of the 40 exchanges that ...".

@@ -20,6 +20,7 @@ Outcome outcome_of(VerdictKind kind) {
     case VerdictKind::within_margin:
     case VerdictKind::not_replayable:
     case VerdictKind::erased:
+    case VerdictKind::pruned:
       return {"WARNED", "warnedTests"};
     case VerdictKind::diverged:
       return {"FAILED", "failedTests"};

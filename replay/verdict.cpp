@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 namespace verbatim::replay {
 
@@ -20,6 +21,8 @@ std::string_view verdict_name(VerdictKind kind) {
       return "NOT_REPLAYABLE";
     case VerdictKind::erased:
       return "ERASED";
+    case VerdictKind::pruned:
+      return "PRUNED";
   }
   return "NOT_REPLAYABLE";
 }
@@ -50,6 +53,24 @@ std::string fingerprint_text(const local_engine::FingerprintAgreement& found) {
          " in the median";
 }
 
+std::string hypotheses_text(const std::vector<std::string>& hypotheses) {
+  static constexpr std::array<std::pair<std::string_view, const char*>, 6> kWords = {
+      {{"weights", "other weights"},
+       {"prompt", "another prompt or template"},
+       {"sampling", "other sampling parameters"},
+       {"edited", "an edited text"},
+       {"truncated", "a text that was cut short"},
+       {"rounding", "an unlucky near tie"}}};
+  std::string text;
+  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+    const auto word = std::find_if(kWords.begin(), kWords.end(),
+                                   [&](const auto& each) { return each.first == hypotheses[i]; });
+    text += (i == 0 ? "" : i + 1 == hypotheses.size() ? ", or " : ", ");
+    text += word == kWords.end() ? hypotheses[i] : word->second;
+  }
+  return text;
+}
+
 std::optional<float> parsed_decimal(const std::string& text) {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -68,6 +89,7 @@ int badness(VerdictKind kind) {
     case VerdictKind::not_replayable:
       return 3;
     case VerdictKind::erased:
+    case VerdictKind::pruned:
       return 4;
     case VerdictKind::diverged:
       return 5;
@@ -118,6 +140,11 @@ local_engine::FingerprintAgreement fingerprint_of(const Json& fields) {
           decimal_member(fields, "mantissa_median").value_or(0)};
 }
 
+/// Other details may quote what the record holds, and a leaf outlives an erasure.
+bool says_only_figures(const Verdict& verdict) {
+  return verdict.reason == "token" || verdict.reason == "rounding" || verdict.reason == "logits";
+}
+
 template <class T, class Convert>
 OrderedJson or_null(const std::optional<T>& value, Convert convert) {
   return value ? OrderedJson(convert(*value)) : OrderedJson();
@@ -139,6 +166,7 @@ OrderedJson verdict_json(const Verdict& verdict) {
                       {"deficit", or_null(verdict.deficit, decimal)},
                       {"reason", verdict.reason},
                       {"detail", verdict.detail},
+                      {"hypotheses", verdict.hypotheses},
                       {"method", verdict.method},
                       {"tokens", verdict.tokens}};
   if (verdict.origin) json["origin"] = verdict.origin->str();
@@ -147,6 +175,7 @@ OrderedJson verdict_json(const Verdict& verdict) {
     json["weights"] = "claimed";
     json["differing"] = verdict.differing;
   }
+  if (!verdict.defaults.empty()) json["defaults"] = verdict.defaults;
   if (verdict.tolerance) {
     json["calibration"] = {{"sha256", verdict.tolerance->calibration_sha256},
                            {"threshold", verdict.tolerance->threshold},
@@ -172,6 +201,8 @@ Json verdict_fields(const Verdict& verdict) {
                  {"tokens", verdict.tokens}};
   if (verdict.response_index) fields["response"] = *verdict.response_index;
   if (!verdict.reason.empty()) fields["reason"] = verdict.reason;
+  if (!verdict.hypotheses.empty()) fields["hypotheses"] = verdict.hypotheses;
+  if (says_only_figures(verdict)) fields["detail"] = verdict.detail;
   if (verdict.origin) fields["origin"] = verdict.origin->str();
   if (verdict.position) fields["position"] = *verdict.position;
   if (verdict.position) fields["choice"] = verdict.choice;
@@ -186,6 +217,7 @@ Json verdict_fields(const Verdict& verdict) {
     fields["weights"] = "claimed";
     fields["differing"] = verdict.differing;
   }
+  if (!verdict.defaults.empty()) fields["defaults"] = verdict.defaults;
   if (verdict.tolerance) {
     fields["calibration"] = {{"sha256", verdict.tolerance->calibration_sha256},
                              {"threshold", verdict.tolerance->threshold},
@@ -214,6 +246,10 @@ Result<Verdict> verdict_of_leaf(const Json& leaf) {
   verdict.request_index = integer_member<std::uint64_t>(leaf, "request").value_or(0);
   verdict.response_index = integer_member<std::uint64_t>(leaf, "response");
   verdict.reason = text_member(leaf, "reason");
+  verdict.detail = text_member(leaf, "detail");
+  for (const Json& each : leaf.value("hypotheses", Json::array())) {
+    if (each.is_string()) verdict.hypotheses.push_back(each.get<std::string>());
+  }
   verdict.method = text_member(leaf, "method");
   verdict.tokens = integer_member<std::size_t>(leaf, "tokens").value_or(0);
   verdict.choice = integer_member<std::size_t>(leaf, "choice").value_or(0);
@@ -236,6 +272,7 @@ Result<Verdict> verdict_of_leaf(const Json& leaf) {
     ++margin_class;
   }
   verdict.claimed_weights = text_member(leaf, "weights") == "claimed";
+  verdict.defaults = text_member(leaf, "defaults");
   verdict.differing = integer_member<std::size_t>(leaf, "differing").value_or(0);
   if (const auto by = leaf.find("calibration"); by != leaf.end() && by->is_object()) {
     verdict.tolerance = Tolerance{text_member(*by, "sha256"), text_member(*by, "threshold"),

@@ -25,11 +25,13 @@ enum class VerdictKind {
   diverged,        ///< otherwise
   not_replayable,  ///< `reason` says why
   erased,          ///< the contents were erased
+  pruned,          ///< its leaves, or those of the hit's origin, were pruned
 };
 
 inline constexpr std::array kVerdictKinds = {VerdictKind::bitwise,        VerdictKind::token_exact,
                                              VerdictKind::within_margin,  VerdictKind::diverged,
-                                             VerdictKind::not_replayable, VerdictKind::erased};
+                                             VerdictKind::not_replayable, VerdictKind::erased,
+                                             VerdictKind::pruned};
 
 [[nodiscard]] std::string_view verdict_name(VerdictKind kind);  ///< "BITWISE", ...
 
@@ -60,11 +62,16 @@ struct Verdict {
   VerdictKind kind = VerdictKind::not_replayable;
 
   /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `not_captured`, `remote`,
-  /// `no_output`, `no_tokens`, `not_disclosed`, `weights_missing`, `weights_differ`, `weights_unreadable`, `unsupported`,
-  /// `profile_differs`, `pruned`, `malformed_record`, `range`, and for a foreign engine's answers `parameters`, `unseeded`,
-  /// `tokenization` (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length`, `fingerprint` (DIVERGED); `rounding`
-  /// (WITHIN_MARGIN).
+  /// `no_output`, `no_tokens`, `not_disclosed`, `weights_missing`, `weights_differ`, `config_differs`,
+  /// `tokenizer_differs`, `template_differs`, `weights_unreadable`, `unsupported`, `profile_differs`,
+  /// `malformed_record`, `range`, and for a foreign engine's answers `parameters`, `unseeded`, `tokenization`
+  /// (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length`, `fingerprint` (DIVERGED); `rounding`
+  /// (WITHIN_MARGIN); `erased`, `pruned`.
   std::string reason, detail;
+  /// What may have happened, likeliest first, of a record that diverged or that ends too early: `weights`, `prompt` (or
+  /// template), `sampling` (its parameters), `edited` (the answer), `truncated`, `rounding` (a near tie). What the
+  /// figures exclude is not in it.
+  std::vector<std::string> hypotheses;
 
   std::size_t choice = 0;                ///< of which the position speaks
   std::optional<std::size_t> position;   ///< output token (or row) where they differ first
@@ -83,6 +90,9 @@ struct Verdict {
   /// Tokens that are not the engine's choice, of a foreign engine's answer.
   std::size_t differing = 0;
   std::optional<Tolerance> tolerance;
+  /// Parameters that the request leaves open and that its server took from the model's generation_config.json, as the
+  /// answer shows: "repetition_penalty 1.8". "" if none.
+  std::string defaults;
 
   /// How the recorded activation fingerprint and the engine's activations agree, if the record keeps one.
   std::optional<local_engine::FingerprintAgreement> fingerprint;
@@ -114,6 +124,9 @@ struct Verdict {
 /// How activations agree: as a verdict's leaf and the command line have it, no floats; and in a sentence.
 [[nodiscard]] Json fingerprint_json(const local_engine::FingerprintAgreement& found);
 [[nodiscard]] std::string fingerprint_text(const local_engine::FingerprintAgreement& found);
+
+/// Hypotheses for people: "other weights, or an edited text".
+[[nodiscard]] std::string hypotheses_text(const std::vector<std::string>& hypotheses);
 
 /// The shortest decimal that reads back as the same float; "inf" for infinity.
 [[nodiscard]] std::string decimal(float value);

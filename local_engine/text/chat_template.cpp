@@ -13,8 +13,8 @@ namespace verbatim::local_engine {
 
 namespace {
 
-constexpr std::uint64_t kTemplateBytesMax = 4 * 1024 * 1024;
-constexpr std::uint64_t kConfigBytesMax = 16 * 1024 * 1024;
+constexpr std::uint64_t kTemplateBytesMax = std::uint64_t{4} * 1024 * 1024;
+constexpr std::uint64_t kConfigBytesMax = std::uint64_t{16} * 1024 * 1024;
 
 Error to_error(const jinja::Fault& fault, const std::string& source) {
   std::string where = "chat template";

@@ -23,8 +23,9 @@ struct Free {
 template <class T>
 using Owned = std::unique_ptr<T, Free>;
 
-constexpr std::size_t kPatternBytesMax = 64 * 1024;
-constexpr std::size_t kJitStackMax = 16 * 1024 * 1024;
+constexpr std::size_t kPatternBytesMax = std::size_t{64} * 1024;
+constexpr std::size_t kJitStackMin = std::size_t{64} * 1024;
+constexpr std::size_t kJitStackMax = std::size_t{16} * 1024 * 1024;
 constexpr std::uint32_t kHeapKibMax = 256 * 1024;
 
 /// Steps that one match may take in a pattern that is not known to be linear.
@@ -100,7 +101,7 @@ void Pattern::find_all(std::string_view text, std::vector<Span>& out) const {
     int count = pcre2_match(code_->code.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK,
                             data.get(), context.get());
     if (count == PCRE2_ERROR_JIT_STACKLIMIT && stack == nullptr) {
-      stack.reset(pcre2_jit_stack_create(64 * 1024, kJitStackMax, nullptr));
+      stack.reset(pcre2_jit_stack_create(kJitStackMin, kJitStackMax, nullptr));
       pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
       continue;
     }

@@ -8,7 +8,7 @@ namespace verbatim::local_engine {
 
 namespace {
 
-constexpr std::uint64_t kTokenizerBytesMax = 256 * 1024 * 1024;
+constexpr std::uint64_t kTokenizerBytesMax = std::uint64_t{256} * 1024 * 1024;
 
 /// For tokenizers that cannot say early what is certain.
 class DecodeAtTheEnd final : public DecodeStream {

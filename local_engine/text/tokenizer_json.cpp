@@ -22,7 +22,7 @@ namespace verbatim::local_engine {
 
 namespace {
 
-constexpr std::uint64_t kConfigBytesMax = 16 * 1024 * 1024;
+constexpr std::uint64_t kConfigBytesMax = std::uint64_t{16} * 1024 * 1024;
 
 class JsonTokenizer final : public Tokenizer {
  public:

@@ -211,7 +211,7 @@ TEST(Tiles, BundlesRoundTripAndRefuseACutEnd) {
   EXPECT_FALSE(split_entries(std::string_view(bundle).substr(0, bundle.size() - 1)));
   EXPECT_FALSE(split_entries("\x01"));
   EXPECT_FALSE(split_tile(std::string(33, 'x'), 1));
-  EXPECT_FALSE(split_tile(std::string(257 * 32, 'x'), 257));
+  EXPECT_FALSE(split_tile(std::string(std::size_t{257} * 32, 'x'), 257));
 }
 
 }  // namespace

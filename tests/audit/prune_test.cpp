@@ -171,7 +171,7 @@ TEST_F(PruneTest, NothingOfWhatWentIsInAnyFile) {
       "SELECT count(*) FROM content WHERE id < 256 * 16 AND (dek IS NOT NULL OR sealed IS NOT "
       "NULL)",
       [](void* to, int, char** columns, char**) {
-        *static_cast<int*>(to) = std::atoi(columns[0]);
+        *static_cast<int*>(to) = static_cast<int>(std::strtol(columns[0], nullptr, 10));
         return 0;
       },
       &contents, nullptr);

@@ -14,6 +14,7 @@ namespace verbatim::audit::test {
 namespace {
 
 constexpr std::int64_t kNowSeconds = kNow / 1'000'000;
+constexpr std::int64_t kDaySeconds = 86'400;
 
 class TimestampTest : public LogTest {
  protected:
@@ -87,10 +88,10 @@ TEST_F(TimestampTest, WhoAsksForTrustedTimeIsToldWhereThereIsNone) {
 TEST_F(TimestampTest, ACertificateIsJudgedAtTheTokensTimeAndByItsUse) {
   const auto trust = TimestampTrust::from_pem(tsa_.ca_pem()).value();
   EXPECT_TRUE(trust.check(stamp(note()).token));
-  const auto late = trust.check(stamp(note(), kNowSeconds + 2 * 86'400).token);
+  const auto late = trust.check(stamp(note(), kNowSeconds + 2 * kDaySeconds).token);
   EXPECT_EQ(late.error().code, Errc::tampered);
   EXPECT_NE(late.error().what.find("certificate has expired"), std::string::npos);
-  const auto early = trust.check(stamp(note(), kNowSeconds - 2 * 86'400).token);
+  const auto early = trust.check(stamp(note(), kNowSeconds - 2 * kDaySeconds).token);
   EXPECT_NE(early.error().what.find("not yet valid"), std::string::npos);
   const auto misused = trust.check(stamp(note(), kNowSeconds, true).token);
   EXPECT_NE(misused.error().what.find("purpose"), std::string::npos) << misused.error().what;

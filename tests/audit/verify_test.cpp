@@ -16,7 +16,6 @@
 namespace verbatim::audit::test {
 namespace {
 
-using testing::Test;
 using Kinds = std::vector<std::string>;
 
 /// A closed log of 20 exchanges, of which leaf 2 is the first request and leaf 42 the stop.
@@ -388,7 +387,7 @@ TEST_F(VerifyTest, ADestroyedKeyWithoutAnErasureLeafWasTakenAway) {
 
 TEST_F(VerifyTest, TornPagesAreNamed) {
   std::fstream file(folder / "log.db", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(3 * 16'384);
+  file.seekp(std::streamoff{3} * 16'384);
   file << std::string(16'384, '\xa5');
   file.close();
   EXPECT_EQ(verified().verdict, Verdict::tampered);

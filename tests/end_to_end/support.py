@@ -4,6 +4,7 @@ Every test runs the real binary ($VERBATIM) in a temporary folder and on port 0,
 """
 import base64
 import contextlib
+import datetime
 import http.client
 import json
 import os
@@ -146,6 +147,11 @@ class Gateway:
 
     def post(self, path, body, headers=None, timeout=60):
         return self.request("POST", path, body, headers, timeout)
+
+
+def now():
+    """The time, as the command line reads it."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def chat(content, **more):

@@ -13,7 +13,7 @@ import support
 from support import chat
 from test_probe import PlainText
 
-KINDS = ["BITWISE", "TOKEN_EXACT", "WITHIN_MARGIN", "DIVERGED", "NOT_REPLAYABLE", "ERASED"]
+KINDS = ["BITWISE", "TOKEN_EXACT", "WITHIN_MARGIN", "DIVERGED", "NOT_REPLAYABLE", "ERASED", "PRUNED"]
 
 
 def samples(text):

@@ -269,6 +269,13 @@ class Evidence(support.ProgramTest):
         refused = support.verbatim("export", "--data", self.data, "--out", self.folder / "x", "--contents", "none",
                                    "--disclose", "response.body")
         self.assertEqual(refused.code, 2, refused)
+        some = self.run_well("export", "--data", self.data, "--out", self.folder / "y", "--contents", "selected",
+                             "--disclose", "request.body", "--disclose", "response.boby", "--json").json
+        self.assertGreater(some["contents"], 0)
+        self.assertEqual(some["fields_missing"], ["response.boby"])
+        none = self.run_well("export", "--data", self.data, "--out", self.folder / "z", "--contents", "selected",
+                             "--disclose", "response.boby")
+        self.assertIn("no chosen record has a content named response.boby", none.out)
 
     def test_a_limit_keeps_the_newest(self):
         ids = [r["id"] for r in self.run_well("log", "list", "--data", self.data, "--json").json["records"]]

@@ -78,6 +78,14 @@ class EngineTest(support.ProgramTest):
         self.assertEqual(print_.stat().st_size, 2 * 258)  # of 40 tokens, 128 wide
         self.assertEqual((scored["fingerprint"]["chunks"], scored["fingerprint"]["exact"]), (2, 2))
 
+    def test_what_only_one_of_two_files_has_is_said(self):
+        less, more = self.files_of(support.DEMO_MODEL, "less"), self.files_of(support.DEMO_MODEL, "more", "--layer-detail", "operators")
+        found = self.compare(less, more)
+        self.assertEqual((found["same"], found["stages"]), (True, found["a"]["stages"]))
+        self.assertGreater(found["b"]["stages"], found["a"]["stages"])
+        text = self.run_well("engine", "compare", less, more).out
+        self.assertIn(f"not compared, since the other has them not: {found['b']['stages'] - found['stages']} stages and 0", text)
+
     def test_other_tokens_are_said_and_what_comes_before_them_is_compared(self):
         a = self.files_of(support.DEMO_MODEL, "a")
         b = self.folder / "b"

@@ -26,7 +26,7 @@ class PruneTest(support.ProgramTest):
         return self.gateway("--model", f"demo={support.DEMO_MODEL}", "--config", self.config)
 
     def prune(self, *flags):
-        return support.verbatim("prune", "--before", "2100-01-01", "--data", self.data, "--json", *flags)
+        return support.verbatim("prune", "--before", support.now(), "--data", self.data, "--json", *flags)
 
     def test_old_records_go_those_with_a_class_stay_and_all_of_it_verifies(self):
         with self.serve() as gateway:
@@ -58,7 +58,9 @@ class PruneTest(support.ProgramTest):
         self.assertEqual([leaf["verdict"] for leaf in shown["leaves"]], ["PRUNED", "PRUNED"])
         self.assertTrue(all(leaf["inclusion_proof"] for leaf in shown["leaves"]))
         self.assert_one_line_error(support.verbatim("receipt", first, "--data", self.data), 1, "pruned")
-        self.assert_one_line_error(support.verbatim("replay", "--id", first, "--data", self.data), 1, "pruned")
+        run = self.run_well("replay", "--id", first, "--id", kept, "--data", self.data, "--json").json
+        self.assertEqual({r["id"]: r["verdict"] for r in run["records"]}, {first: "PRUNED", kept: "BITWISE"})
+        self.assertEqual((run["summary"]["PRUNED"], run["summary"]["BITWISE"]), (1, 1))
         self.assertNotIn(first, [record["id"] for record in self.records()])
         self.assertEqual(self.contents(kept)["request.body"][:1], b"{")
         bundle = self.folder / "bundle.zip"
@@ -96,6 +98,9 @@ class PruneTest(support.ProgramTest):
         self.assertNotIn("prune", [record["type"] for record in self.records("--all-types")])
         self.assert_one_line_error(support.verbatim("prune", "--data", self.data), 2, "--older-than")
         self.assert_one_line_error(support.verbatim("prune", "--before", "yesterday", "--dry-run", "--data", self.data), 2)
+        self.assert_one_line_error(
+            support.verbatim("prune", "--before", "2999-01-01", "--dry-run", "--data", self.data), 2, "yet to come")
+        self.assert_one_line_error(self.prune("--reason", "x" * 1025, "--dry-run"), 2, "1024")
         for text, word in (('[[retention]]\nname = "a"\nminimum_days = 0\nbasis = "b"\n', "minimum_days"),
                            ('[[retention]]\nname = "a"\nminimum_days = 1\n', "basis"),
                            ('[[retention]]\nname = "A b"\nminimum_days = 1\nbasis = "b"\n', "name")):

@@ -11,7 +11,7 @@ from pathlib import Path
 import support
 from support import Gateway, chat
 
-KINDS = ["BITWISE", "TOKEN_EXACT", "WITHIN_MARGIN", "DIVERGED", "NOT_REPLAYABLE", "ERASED"]
+KINDS = ["BITWISE", "TOKEN_EXACT", "WITHIN_MARGIN", "DIVERGED", "NOT_REPLAYABLE", "ERASED", "PRUNED"]
 
 
 class Tables(HTMLParser):
@@ -215,7 +215,9 @@ class ReplayTest(support.ProgramTest):
             run = self.replay(*self.scheduled_flags(metrics))
             self.assertEqual(sum(run["summary"].values()), 8)
             text = metrics.read_text()
-            self.assertIn(f'verbatim_replay_verdict_total{{verdict="BITWISE"}} {7 * runs}\n', text)
+            # What has a verdict is not judged again.
+            self.assertIn('verbatim_replay_verdict_total{verdict="BITWISE"} 7\n', text)
+            self.assertIn('verbatim_replay_last_records{verdict="BITWISE"} 7\n', text)
             self.assertIn(f"verbatim_replay_runs_total {runs}\n", text)
         self.assertEqual(metrics.stat().st_mode & 0o777, 0o644)
         self.assert_one_line_error(support.verbatim("replay", "--data", self.data, "--last", 1, "--since", "2026-01-01"), 2,
@@ -243,6 +245,37 @@ class ReplayTest(support.ProgramTest):
         run = self.replay("--all", "--engine", f"demo={other}")
         self.assertEqual(run["summary"]["NOT_REPLAYABLE"], 8)
         self.assertEqual(Counter(r["reason"] for r in run["records"])["weights_differ"], 7)
+
+    def test_what_of_a_model_changed_is_the_reason(self):
+        def changed(name, file, before, after):
+            folder = self.folder / name
+            shutil.copytree(support.DEMO_MODEL, folder)
+            text = (folder / file).read_bytes()
+            self.assertIn(before, text)
+            (folder / file).write_bytes(text.replace(before, after, 1))
+            run = self.replay("--all", "--engine", f"demo={folder}")
+            return {record["reason"] for record in run["records"] if record["model"] == "demo"}
+
+        self.assertEqual(changed("a", "config.json", b'"rope_theta": 10000', b'"rope_theta": 20000'), {"config_differs"})
+        self.assertEqual(changed("b", "tokenizer.json", b'"version": "1.0"', b'"version":  "1.0"'), {"tokenizer_differs"})
+        self.assertEqual(changed("c", "tokenizer_config.json", b"{% for", b"{%  for"), {"template_differs"})
+
+    def test_a_model_that_is_named_does_not_hide_the_others(self):
+        run = self.replay("--all", "--engine", f"another={support.DEMO_MODEL}")
+        self.assertEqual(run["summary"]["BITWISE"], 7)
+
+    def test_a_model_that_cannot_be_read_is_not_called_missing(self):
+        broken = self.folder / "broken"
+        shutil.copytree(support.DEMO_MODEL, broken)
+        weights = broken / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:200_000])
+        run = self.replay("--all", "--engine", f"demo={broken}", env={"VERBATIM_DEMO_MODEL": str(broken)})
+        self.assertEqual(Counter(r["reason"] for r in run["records"])["weights_unreadable"], 7)
+
+    def test_the_records_of_a_tenant(self):
+        self.assertEqual(len(self.replay("--tenant", "default")["records"]), 8)
+        nobodys = self.replay("--tenant", "nobody")
+        self.assertEqual((nobodys["records"], nobodys["design"].count("of the tenant nobody")), ([], 1))
 
     def test_calibrate_is_asked_for_by_its_name(self):
         self.assert_one_line_error(support.verbatim("replay", "calibrate", "--data", self.data, "--all"), 2, "--engine")

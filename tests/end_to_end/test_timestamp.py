@@ -142,6 +142,8 @@ class TimestampTest(support.ProgramTest):
         stamps = self.run_well("timestamp", "list", "--data", self.data, "--json").json["timestamps"]
         self.assertEqual([stamp["trusted"] for stamp in stamps], [None])
         self.assert_valid()
+        self.assert_one_line_error(support.verbatim("timestamp", "add", "--query", query, *flags), 2,
+                                   f"leaf {stamps[0]['index']} keeps this time stamp already")
         # An answer to another query, a query about another log, and what is neither.
         other = self.folder / "d.tsq"
         self.run_well("timestamp", "query", "--out", other, "--data", self.data)

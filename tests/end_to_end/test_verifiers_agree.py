@@ -146,7 +146,7 @@ class VerifiersAgree(support.ProgramTest):
             for _ in range(130):
                 gateway.request("GET", "/v1/models")
             gateway.post(CHAT_PATH, CHAT)
-        pruned = support.verbatim("prune", "--before", "2100-01-01", "--reason", "policy", "--data", data)
+        pruned = support.verbatim("prune", "--before", support.now(), "--reason", "policy", "--data", data)
         exported.append(export("pruned"))
         if any(done.code != 0 for done in (*exported, pruned)):
             raise AssertionError(f"{pruned}, {', '.join(map(str, exported))}")

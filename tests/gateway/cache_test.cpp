@@ -10,7 +10,6 @@ namespace {
 
 using gateway::Api;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr const char* kWhole =
     R"({"id":"c-1","object":"chat.completion","created":7,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"Hi there"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})";

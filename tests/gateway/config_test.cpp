@@ -99,6 +99,9 @@ TEST(Config, MistakesNameLineAndKey) {
             "'log.mode' must be one of overlap, relaxed, strict (f.toml line 2)");
   EXPECT_EQ(message("[timeouts]\nidle_ms = 0"),
             "'timeouts.idle_ms' must be an integer from 1 to 86400000 (f.toml line 2)");
+  EXPECT_EQ(message("[limits]\nbody_bytes_max = 0"),
+            "'limits.body_bytes_max' must be an integer from 1024 to 4294967296 (f.toml line 2)");
+  EXPECT_THAT(message("[log]\ndata = \"a\\u0000b\""), testing::HasSubstr("NUL"));
   EXPECT_THAT(message("[[upstream]]\nname = \"a\"\nurl = \"x\""),
               testing::HasSubstr("'x' is not a URL"));
   const std::string key =

@@ -53,14 +53,15 @@ TEST(Retention, TheEffectiveConfigurationNamesTheClasses) {
 }
 
 TEST(Retention, WhatIsNoClassIsRefused) {
+  const char* const twice =
+      "[[retention]]\nname = \"a\"\nminimum_days = 1\nbasis = \"b\"\n"
+      "[[retention]]\nname = \"a\"\nminimum_days = 2\nbasis = \"b\"";
   for (const char* text :
        {"[[retention]]\nname = \"a\"\nminimum_days = 0\nbasis = \"b\"",
         "[[retention]]\nname = \"a\"\nminimum_days = 36526\nbasis = \"b\"",
         "[[retention]]\nname = \"a\"\nminimum_days = 1",
         "[[retention]]\nname = \"A b\"\nminimum_days = 1\nbasis = \"b\"",
-        "[[retention]]\nname = \"a\"\nminimum_days = 1\nbasis = \"b\"\npath = \"v1\"",
-        "[[retention]]\nname = \"a\"\nminimum_days = 1\nbasis = \"b\"\n"
-        "[[retention]]\nname = \"a\"\nminimum_days = 2\nbasis = \"b\""}) {
+        "[[retention]]\nname = \"a\"\nminimum_days = 1\nbasis = \"b\"\npath = \"v1\"", twice}) {
     EXPECT_EQ(parse_config(text, "test").error().code, Errc::invalid_input) << text;
   }
 }

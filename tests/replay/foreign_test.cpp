@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+
 namespace verbatim {
 namespace {
 
@@ -162,7 +165,95 @@ TEST_F(Foreign, AnEditedWordIsDivergedWhereItStands) {
     const std::size_t word = std::string("A Merkle tree is a ").size();
     EXPECT_TRUE(verdict.character == word || verdict.character == word - 1) << *verdict.character;
     EXPECT_GT(*verdict.deficit, calibrated ? 0.5F : 0.0F);
+    EXPECT_NE(std::find(verdict.hypotheses.begin(), verdict.hypotheses.end(), "edited"),
+              verdict.hypotheses.end());
+    EXPECT_EQ(replay::verdict_fields(verdict)["hypotheses"], verdict.hypotheses);
   }
+}
+
+TEST_F(Foreign, AnEditLateInAnAnswerIsNotTakenForOtherWeights) {
+  calibrate(0.5F, 0.1);
+  const Verdict verdict = verdict_of([](Exchange& exchange) {
+    const std::size_t end = exchange.response_body.rfind(". ");
+    ASSERT_NE(end, std::string::npos) << exchange.response_body;
+    replace(exchange.response_body, exchange.response_body.substr(end, 6), ". Zzz zq");
+  });
+  EXPECT_EQ(verdict.kind, VerdictKind::diverged);
+  EXPECT_EQ(verdict.hypotheses, std::vector<std::string>{"edited"}) << verdict.detail;
+}
+
+TEST_F(Foreign, OtherWeightsOrAnotherQuestionAreAmongTheHypotheses) {
+  calibrate(0.001F, 0.01);
+  const Verdict verdict =
+      verdict_of([](Exchange& e) { replace(e.request_body, "a Merkle tree", "an auditor"); });
+  EXPECT_EQ(verdict.hypotheses,
+            (std::vector<std::string>{"weights", "prompt", "sampling", "edited"}));
+}
+
+TEST_F(Foreign, AnAnswerThatIsCutShortIsSaidToBe) {
+  calibrate(0.001F, 0.01);
+  // It says that it ended by itself, where the model would have gone on.
+  const auto cut = [](Exchange& e) {
+    const std::size_t from = e.response_body.find(" tree of hashes") + 15;
+    const std::size_t to = e.response_body.find('"', from);
+    e.response_body.erase(from, to - from);
+  };
+  const Verdict ended = verdict_of(cut);
+  EXPECT_EQ(ended.kind, VerdictKind::diverged);
+  EXPECT_EQ(ended.hypotheses, std::vector<std::string>{"truncated"}) << ended.detail;
+  // It says that its limit ended it, which is far off: true tokens all the same.
+  const Verdict limited = verdict_of([&](Exchange& e) {
+    cut(e);
+    replace(e.response_body, "\"finish_reason\":\"stop\"", "\"finish_reason\":\"length\"");
+  });
+  EXPECT_EQ(limited.kind, VerdictKind::token_exact) << limited.detail;
+  EXPECT_EQ(limited.hypotheses, std::vector<std::string>{"truncated"});
+  EXPECT_NE(limited.detail.find("cut short"), std::string::npos);
+  EXPECT_TRUE(verdict_of().hypotheses.empty());
+}
+
+TEST_F(Foreign, AParameterThatNobodyHereKnowsIsNoReasonToAccuse) {
+  for (const char* member : {"\"dry_multiplier\":0.8", "\"mirostat\":2", "\"lora\":[{\"id\":0}]",
+                             "\"repeat_penalty\":1.1", "\"reasoning_effort\":\"high\""}) {
+    const Verdict verdict = verdict_of([&](Exchange& e) {
+      replace(e.request_body, "\"temperature\":0", "\"temperature\":0," + std::string(member));
+    });
+    EXPECT_EQ(verdict.reason, "parameters") << member;
+  }
+  const Verdict harmless = verdict_of([](Exchange& e) {
+    replace(e.request_body, "\"temperature\":0",
+            "\"temperature\":0,\"user\":\"u\",\"dry_multiplier\":null");
+  });
+  EXPECT_EQ(harmless.kind, VerdictKind::token_exact) << harmless.detail;
+}
+
+TEST_F(Foreign, WhatAServerTakesFromTheModelsFolderIsFoundAndSaid) {
+  // The folder suggests a penalty, and the server took it, as some do, though the request does not ask for it.
+  const auto folder = test::fresh_dir() / "penalised";
+  std::filesystem::copy(test::RecordedWorld::model_path(), folder);
+  std::ofstream(folder / "generation_config.json")
+      << R"({"eos_token_id":[2],"repetition_penalty":1.8})";
+  const std::string plain =
+      R"({"model":"demo","messages":[{"role":"user","content":"Tell me a story."}],"temperature":0,"max_tokens":48})";
+  std::string penalised = plain;
+  replace(penalised, "\"temperature\":0", "\"temperature\":0,\"repetition_penalty\":1.8");
+  Exchange exchange = world_.answer(Api::openai_chat, penalised);
+  Exchange unpenalised = world_.answer(Api::openai_chat, plain);
+  ASSERT_NE(exchange.response_body, unpenalised.response_body);
+  for (Exchange* each : {&exchange, &unpenalised}) {
+    make_remote(*each);
+    each->request_body = plain;
+  }
+  world_.places = {{"demo", folder, true}};
+  const Verdict taken = world_.replay(world_.record(Api::openai_chat, exchange));
+  EXPECT_EQ(taken.kind, VerdictKind::token_exact) << taken.detail;
+  EXPECT_EQ(taken.defaults, "repetition_penalty 1.8");
+  EXPECT_EQ(replay::verdict_fields(taken)["defaults"], "repetition_penalty 1.8");
+  const Verdict left = world_.replay(world_.record(Api::openai_chat, unpenalised));
+  EXPECT_EQ(left.kind, VerdictKind::token_exact) << left.detail;
+  EXPECT_EQ(left.defaults, "");
+  world_.places = {{"demo", test::RecordedWorld::model_path(), true}};
+  EXPECT_EQ(world_.replay(world_.record(Api::openai_chat, exchange)).kind, VerdictKind::diverged);
 }
 
 TEST_F(Foreign, AnEditedQuestionIsDiverged) {
@@ -249,6 +340,8 @@ TEST(Engines, AModelOfTheRecordsNameIsReadOnceAndOthersOnlyIfTheyHaveTheWeights)
   EXPECT_TRUE(engines.with_weights(weights, "demo"));
   EXPECT_EQ(loaded, std::vector<std::string>{"model"});
   EXPECT_EQ(engines.checked(), 1U);
+  EXPECT_TRUE(engines.named("demo2"));  // the same model under another name is not loaded again
+  EXPECT_EQ(loaded.size(), 1U);
   EXPECT_EQ(engines.with_weights(std::string(64, 'b'), "demo").error().code, Errc::not_found);
   EXPECT_TRUE(engines.name_has_other_weights("demo", std::string(64, 'b')));
   EXPECT_FALSE(engines.name_has_other_weights("other", std::string(64, 'b')));
@@ -298,9 +391,10 @@ TEST_F(Foreign, AnEngineThatFailsItsCheckJudgesNobody) {
   });
   replay::Environments environments{Json::object()};
   const SystemClock clock;
+  replay::RecordedModels models;
   const Uuid id = world_.chat("Who are you?");
   const auto verdict = replay::replay_record(
-      *world_.reader(), id, {engines, environments, nullptr, replay::Method::score, clock});
+      *world_.reader(), id, {engines, environments, models, nullptr, replay::Method::score, clock});
   ASSERT_FALSE(verdict);
   EXPECT_EQ(verdict.error().code, Errc::unavailable);
   EXPECT_TRUE(engines.failed());

@@ -112,10 +112,12 @@ replay::Verdict RecordedWorld::replay(const Uuid& id, replay::Method method) {
   options.threads = 1;
   replay::Engines engines(places, options, loader);
   replay::Environments environments(environment);
+  replay::RecordedModels models;
   const auto log_reader = reader();
-  return replay::replay_record(*log_reader, id,
-                               {engines, environments, calibration ? &*calibration : nullptr,
-                                method, clock_, explain, against ? &*against : nullptr})
+  return replay::replay_record(
+             *log_reader, id,
+             {engines, environments, models, calibration ? &*calibration : nullptr, method, clock_,
+              explain, against ? &*against : nullptr})
       .value();
 }
 

@@ -225,6 +225,37 @@ TEST_F(Replayer, DigestsThatAreNoListAreNone) {
             "TOKEN_EXACT");
 }
 
+TEST_F(Replayer, WhatOfAModelChangedIsNamedIfTheLogTellsOfParts) {
+  const auto record_model = [&](const char* changed) {
+    const local_engine::Fingerprint& print = world_.engine()->fingerprint();
+    const replay::ModelParts parts = replay::parts_of(print);
+    audit::LeafDraft model;
+    model.type = "model";
+    model.fields = {{"name", "demo"},
+                    {"weights_sha256", std::string(64, 'b')},
+                    {"tensors_sha256", parts.tensors},
+                    {"config_sha256", parts.config},
+                    {"tokenizer_sha256", parts.tokenizer},
+                    {"chat_template_sha256", parts.chat_template}};
+    for (const char* name : {changed, "weights_sha256"}) model.fields[name] = std::string(64, 'b');
+    (void)world_.log().append_and_wait(std::move(model)).value();
+  };
+  const auto verdict = [&] {
+    return verdict_of(
+        [](Exchange& e) { e.response["engine"]["weights_sha256"] = std::string(64, 'b'); });
+  };
+  EXPECT_EQ(verdict(), "NOT_REPLAYABLE weights_differ");  // the log of an earlier version
+  const std::pair<const char*, const char*> cases[] = {
+      {"tensors_sha256", "NOT_REPLAYABLE weights_differ"},
+      {"config_sha256", "NOT_REPLAYABLE config_differs"},
+      {"tokenizer_sha256", "NOT_REPLAYABLE tokenizer_differs"},
+      {"chat_template_sha256", "NOT_REPLAYABLE template_differs"}};
+  for (const auto& [part, words] : cases) {
+    record_model(part);
+    EXPECT_EQ(verdict(), words);
+  }
+}
+
 TEST_F(Replayer, WeightsThatDoNotLoadSayWhy) {
   const std::pair<Errc, const char*> cases[] = {
       {Errc::unsupported, "NOT_REPLAYABLE unsupported"},

@@ -67,6 +67,10 @@ Bound::Bound(std::string_view function, CallArguments& arguments,
   }
 }
 
+void expect_no_arguments(std::string_view function, CallArguments& arguments) {
+  const Bound none(function, arguments, {});
+}
+
 const Value& Bound::need(std::size_t index) const {
   if (!values_[index]) {
     fail(function_ + " is missing the argument '" + std::string(names_[index]) + "'");

@@ -48,8 +48,8 @@ class Bound {
   }
   /// A Fault when it was not given.
   const Value& need(std::size_t index) const;
-  [[nodiscard]] Value get_or(std::size_t index, Value fallback) const {
-    return values_[index] ? *values_[index] : std::move(fallback);
+  [[nodiscard]] Value get_or(std::size_t index, const Value& fallback) const {
+    return values_[index] ? *values_[index] : fallback;
   }
   // With a Fault for a value of another type; None counts as not given.
   [[nodiscard]] std::optional<std::string> text(std::size_t index) const;
@@ -61,5 +61,8 @@ class Bound {
   std::vector<std::string_view> names_;
   std::vector<std::optional<Value>> values_;
 };
+
+/// A Fault when any argument was given.
+void expect_no_arguments(std::string_view function, CallArguments& arguments);
 
 }  // namespace verbatim::local_engine::jinja

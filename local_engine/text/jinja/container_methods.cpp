@@ -92,7 +92,7 @@ Value count_items(Interpreter& interpreter, const Value& self, CallArguments& ar
 }
 
 Value reverse_items(Interpreter& interpreter, const Value& self, CallArguments& arguments) {
-  Bound("reverse", arguments, {});
+  expect_no_arguments("reverse", arguments);
   auto& items = self.list().items;
   interpreter.meter().step(items.size() / 16);
   std::reverse(items.begin(), items.end());
@@ -100,13 +100,13 @@ Value reverse_items(Interpreter& interpreter, const Value& self, CallArguments& 
 }
 
 Value clear_items(Interpreter&, const Value& self, CallArguments& arguments) {
-  Bound("clear", arguments, {});
+  expect_no_arguments("clear", arguments);
   self.list().items.clear();
   return Value::none();
 }
 
 Value copy_items(Interpreter& interpreter, const Value& self, CallArguments& arguments) {
-  Bound("copy", arguments, {});
+  expect_no_arguments("copy", arguments);
   return interpreter.heap().list(self.list().items);
 }
 
@@ -114,7 +114,7 @@ enum class Part { keys, values, items };
 
 template <Part part>
 Value view(Interpreter& interpreter, const Value& self, CallArguments& arguments) {
-  Bound("the method", arguments, {});
+  expect_no_arguments("the method", arguments);
   std::vector<Value> out;
   for (const auto& [key, value] : self.dict().entries()) {
     if (part == Part::keys) out.push_back(key);
@@ -165,7 +165,7 @@ Value update(Interpreter& interpreter, const Value& self, CallArguments& argumen
 }
 
 Value copy_dict(Interpreter& interpreter, const Value& self, CallArguments& arguments) {
-  Bound("copy", arguments, {});
+  expect_no_arguments("copy", arguments);
   Dict& out = interpreter.heap().make<Dict>();
   for (const auto& [key, value] : self.dict().entries()) interpreter.heap().set(out, key, value);
   return Value(out);

@@ -18,7 +18,7 @@ namespace {
 /// A filter that turns str(value) into another text; what is marked safe stays so.
 template <std::string (*function)(std::string_view)>
 Value mapped(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("the filter", arguments, {});
+  expect_no_arguments("the filter", arguments);
   return interpreter.text(function(to_text(value)), value.is_safe());
 }
 
@@ -60,22 +60,22 @@ Value replace_filter(Interpreter& interpreter, const Value& value, CallArguments
 }
 
 Value string_filter(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("string", arguments, {});
+  expect_no_arguments("string", arguments);
   return value.is(Kind::string) ? value : interpreter.text(to_text(value));
 }
 
 Value safe(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("safe", arguments, {});
+  expect_no_arguments("safe", arguments);
   return interpreter.text(to_text(value), true);
 }
 
 Value escape(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("escape", arguments, {});
+  expect_no_arguments("escape", arguments);
   return value.is_safe() ? value : interpreter.text(escape_html(to_text(value)), true);
 }
 
 Value force_escape(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("forceescape", arguments, {});
+  expect_no_arguments("forceescape", arguments);
   return interpreter.text(escape_html(to_text(value)), true);
 }
 
@@ -157,7 +157,7 @@ Value float_filter(Interpreter&, const Value& value, CallArguments& arguments) {
 }
 
 Value absolute(Interpreter&, const Value& value, CallArguments& arguments) {
-  Bound("abs", arguments, {});
+  expect_no_arguments("abs", arguments);
   if (!value.is_number())
     fail(std::string("bad operand type for abs(): '") + type_name(defined(value)) + "'");
   if (value.is(Kind::real)) return Value(std::abs(value.real()));
@@ -225,7 +225,7 @@ Value format_filter(Interpreter& interpreter, const Value& value, CallArguments&
 }
 
 Value word_count(Interpreter&, const Value& value, CallArguments& arguments) {
-  Bound("wordcount", arguments, {});
+  expect_no_arguments("wordcount", arguments);
   const std::string text = to_text(value);
   std::int64_t words = 0;
   bool in_word = false;

@@ -9,7 +9,7 @@
 namespace verbatim::local_engine::jinja {
 
 /// Ends a rendering whose output or intermediate text grows beyond this.
-inline constexpr std::size_t kTextBytesMax = 16 * 1024 * 1024;
+inline constexpr std::size_t kTextBytesMax = std::size_t{16} * 1024 * 1024;
 
 /// str(value). Throws Fault beyond kTextBytesMax, or kDepthMax.
 [[nodiscard]] std::string to_text(const Value& value);

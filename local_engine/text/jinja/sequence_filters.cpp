@@ -189,7 +189,7 @@ Value join(Interpreter& interpreter, const Value& value, CallArguments& argument
 }
 
 Value first(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("first", arguments, {});
+  expect_no_arguments("first", arguments);
   if (value.is(Kind::generator)) {
     List& list = value.list();
     if (list.consumed < list.items.size()) return list.items[list.consumed++];
@@ -201,7 +201,7 @@ Value first(Interpreter& interpreter, const Value& value, CallArguments& argumen
 }
 
 Value last(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("last", arguments, {});
+  expect_no_arguments("last", arguments);
   if (value.is(Kind::generator)) fail("'generator' object is not reversible");
   const std::vector<Value> items = interpreter.iterate(value);
   if (!items.empty()) return items.back();
@@ -209,17 +209,17 @@ Value last(Interpreter& interpreter, const Value& value, CallArguments& argument
 }
 
 Value length_filter(Interpreter&, const Value& value, CallArguments& arguments) {
-  Bound("length", arguments, {});
+  expect_no_arguments("length", arguments);
   return Value(static_cast<std::int64_t>(length(value)));
 }
 
 Value list_filter(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("list", arguments, {});
+  expect_no_arguments("list", arguments);
   return interpreter.heap().list(interpreter.iterate(value));
 }
 
 Value reverse(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("reverse", arguments, {});
+  expect_no_arguments("reverse", arguments);
   if (value.is(Kind::string)) {
     const Value minus_one(std::int64_t{-1});
     return slice(interpreter, value, Value::none(), Value::none(), minus_one);
@@ -230,7 +230,7 @@ Value reverse(Interpreter& interpreter, const Value& value, CallArguments& argum
 }
 
 Value items_filter(Interpreter& interpreter, const Value& value, CallArguments& arguments) {
-  Bound("items", arguments, {});
+  expect_no_arguments("items", arguments);
   std::vector<Value> out;
   if (value.is(Kind::dict)) {
     for (const auto& [key, item] : value.dict().entries()) {

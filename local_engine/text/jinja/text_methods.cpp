@@ -29,7 +29,7 @@ Value texts(Interpreter& interpreter, const Value& self, const std::vector<std::
 
 template <std::string (*function)(std::string_view)>
 Value mapped(Interpreter& interpreter, const Value& self, CallArguments& arguments) {
-  Bound("the method", arguments, {});
+  expect_no_arguments("the method", arguments);
   return like(interpreter, self, function(self.str()));
 }
 
@@ -184,7 +184,7 @@ Value partition(Interpreter& interpreter, const Value& self, CallArguments& argu
 /// All characters satisfy it, and there is one.
 template <bool (*predicate)(char32_t)>
 Value all_are(Interpreter&, const Value& self, CallArguments& arguments) {
-  Bound("the method", arguments, {});
+  expect_no_arguments("the method", arguments);
   const std::string& text = self.str();
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint point = code_point_at(text, at);

@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder =
       argc > 1 ? argv[1] : std::filesystem::temp_directory_path() / "verbatim-append-bench";
   const std::size_t most = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 8192;
-  const int rounds = argc > 3 ? std::atoi(argv[3]) : 3;
+  const int rounds = argc > 3 ? static_cast<int>(std::strtol(argv[3], nullptr, 10)) : 3;
   std::filesystem::create_directories(folder);
   std::printf("each column: records/s (p99 us of a group; processor us a record)\n");
   std::printf("%6s %30s %30s %30s %10s\n", "group", "raw append + fdatasync", "bare SQLite", "log",

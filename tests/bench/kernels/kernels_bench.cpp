@@ -9,10 +9,12 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,7 +75,8 @@ void matmul_speed(benchmark::State& state, Backend backend, const PackedWeights&
     matmul(backend, w, {x.data(), m, kWidth, nullptr, y.data(), kWidth}, pool);
     benchmark::DoNotOptimize(y.data());
   }
-  if (std::memcmp(y.data(), reference.data(), kWidth * sizeof(float)) != 0)
+  if (!std::ranges::equal(std::as_bytes(std::span(y).first(kWidth)),
+                          std::as_bytes(std::span(reference))))
     state.SkipWithError("the bits differ");
   set_rate(state, 2.0 * static_cast<double>(m) * kWidth * kWidth);
 }

@@ -236,7 +236,6 @@ TEST_F(TokenKeyTest, AnExistingLogTriesAWrongPinOnceWhoeverOpensIt) {
   const std::size_t before = tokens->logins();
   EXPECT_EQ(open_appender(folder, clock).error().code, Errc::invalid_input);
   EXPECT_EQ(tokens->logins(), before + 1);
-  // An empty one, or none, is not sent at all.
   EXPECT_EQ(load_log_key(folder).error().code, Errc::invalid_input);
   EXPECT_EQ(tokens->logins(), before + 2);
 }

@@ -11,7 +11,8 @@ namespace verbatim::audit {
 
 struct BackupOptions {
   std::filesystem::path out;  ///< a new folder
-  /// Also keys.db, master.key and log.key: with them contents can be read, and the log can go on from the backup.
+  /// Also keys.db, master.key and log.key: with them contents can be read, and the log can go on from the backup (where
+  /// log.key names a token: beside that token).
   /// Without them the backup proves everything and reveals nothing, and whoever erases need not reach it.
   bool keys = false;
 };

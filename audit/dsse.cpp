@@ -49,8 +49,9 @@ Json manifest_statement(std::string_view manifest, const Json& members) {
           {"predicate", std::move(predicate)}};
 }
 
-std::string sign_statement(std::string_view statement, const NoteSigningKey& key) {
-  const Ed25519Signature signature = key.key.sign(as_bytes(dsse_pae(kInTotoType, statement)));
+Result<std::string> sign_statement(std::string_view statement, LogKey& key) {
+  const auto signature = key.sign(as_bytes(dsse_pae(kInTotoType, statement)));
+  if (!signature) return signature.error();
   const std::string hint = key.verifier().str();
   return canonical(
       {{"mediaType", kBundleType},
@@ -58,7 +59,8 @@ std::string sign_statement(std::string_view statement, const NoteSigningKey& key
        {"dsseEnvelope",
         {{"payload", to_base64(as_bytes(statement))},
          {"payloadType", kInTotoType},
-         {"signatures", Json::array({{{"keyid", hint}, {"sig", to_base64(Bytes(signature))}}})}}}});
+         {"signatures",
+          Json::array({{{"keyid", hint}, {"sig", to_base64(Bytes(*signature))}}})}}}});
 }
 
 Result<std::string> open_statement(std::string_view bundle, const VerifierKey& key) {

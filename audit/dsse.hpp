@@ -5,7 +5,7 @@
 //
 // The bundle names its key by a hint (the vkey), holds no certificate and no transparency log entry.
 
-#include "audit/note.hpp"
+#include "audit/log_key.hpp"
 #include "schema/canonical_json.hpp"
 
 #include <string>
@@ -22,8 +22,8 @@ inline constexpr std::string_view kInTotoType = "application/vnd.in-toto+json";
 /// that it names.
 [[nodiscard]] Json manifest_statement(std::string_view manifest, const Json& members);
 
-/// Signs a statement (the exact bytes) and returns the bundle, canonical JSON.
-[[nodiscard]] std::string sign_statement(std::string_view statement, const NoteSigningKey& key);
+/// Signs a statement (the exact bytes) and returns the bundle, canonical JSON. Errors are LogKey::sign()'s.
+[[nodiscard]] Result<std::string> sign_statement(std::string_view statement, LogKey& key);
 
 /// The statement in a bundle that `key` signed: the very bytes. Tolerates members it does not know.
 /// `invalid_input` (no such bundle, or more than one signature), `tampered` (the signature does not match).

@@ -205,7 +205,9 @@ Result<void> EvidenceWriter::add_manifest() {
   const std::string manifest = canonical(members);
   const std::string statement = canonical(manifest_statement(manifest, members));
   if (auto done = sink_.add("manifest.json", manifest); !done) return done;
-  return sink_.add("manifest.sig.json", sign_statement(statement, *key));
+  const auto signed_statement = sign_statement(statement, **key);
+  if (!signed_statement) return signed_statement.error();
+  return sink_.add("manifest.sig.json", *signed_statement);
 }
 
 }  // namespace

@@ -21,19 +21,31 @@ LeafDraft draft_of(const char* type, const std::string& reason, const std::strin
   return draft;
 }
 
+/// A key in a token is not followed by one in a file unless somebody says so.
+Result<std::string> place_of_next(const std::string& to, const Signer& signer) {
+  if (to.empty() && signer.in_token()) {
+    return Error{Errc::invalid_input, "the key so far is in a token: where is the next one?", "",
+                 "name it with --to pkcs11:..., or --to file"};
+  }
+  return to == "file" ? "" : to;
+}
+
 /// A new key, introduced by a leaf that both sign.
-Result<Appended> rotate(BatchWriter& writer, const KeyChain& chain, LeafDraft leaf, const Uuid& id,
-                        std::int64_t now_us) {
+Result<Appended> rotate(BatchWriter& writer, const KeyChain& chain, LeafDraft leaf,
+                        const std::string& to, const Uuid& id, std::int64_t now_us) {
   Signer& signer = writer.signer();
   if (chain.signing().size() > 1) {
     return Error{Errc::unavailable, "the overlap of the last rotation has not ended",
                  chain.newest().str(), "end it first (verbatim keys retire)"};
   }
   // A crash from here on: the key waits in its file, and the next start takes it if the leaf is there, else removes it.
-  const auto next = signer.prepare_next();
+  const auto place = place_of_next(to, signer);
+  if (!place) return place.error();
+  const auto next = signer.prepare_next(*place, chain.all());
   if (!next) return next.error();
-  leaf.fields["note"] =
-      signer.sign_rotation({chain.origin(), writer.size(), chain.newest(), *next});
+  const auto note = signer.sign_rotation({chain.origin(), writer.size(), chain.newest(), *next});
+  if (!note) return note.error();
+  leaf.fields["note"] = *note;
   signer.use_next();
   const auto appended = writer.write(std::move(leaf), id, now_us);
   if (!appended) {
@@ -68,8 +80,10 @@ Result<Appended> retire(BatchWriter& writer, const KeyChain& chain, LeafDraft le
 
 }  // namespace
 
-LeafDraft rotate_key(const std::string& reason, const std::string& actor) {
-  return draft_of(kRotated, reason, actor);
+LeafDraft rotate_key(const std::string& reason, const std::string& actor, const std::string& to) {
+  LeafDraft draft = draft_of(kRotated, reason, actor);
+  if (!to.empty()) draft.fields["to"] = to;
+  return draft;
 }
 
 LeafDraft retire_key(const std::string& reason, const std::string& actor) {
@@ -85,11 +99,12 @@ Result<Appended> change_key(BatchWriter& writer, LeafDraft draft, const Uuid& id
   const std::string reason = text_at(draft.fields, "reason");
   const std::string actor = text_at(draft.fields, "actor");
   if (auto given = check_reason(reason, actor); !given) return given.error();
+  const std::string to = text_at(draft.fields, "to");
   const auto chain = read_key_chain(writer.store().queries(), writer.size());
   if (!chain) return chain.error();
   LeafDraft leaf =
       draft_of(draft.type.c_str(), reason, actor);  // and nothing else of what was sent
-  return draft.type == kRotated ? rotate(writer, *chain, std::move(leaf), id, now_us)
+  return draft.type == kRotated ? rotate(writer, *chain, std::move(leaf), to, id, now_us)
                                 : retire(writer, *chain, std::move(leaf), id, now_us);
 }
 

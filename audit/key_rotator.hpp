@@ -13,10 +13,13 @@ namespace verbatim::audit {
 
 class BatchWriter;
 
-/// A new key signs from this leaf on, and the one so far beside it. `unavailable`: the last rotation's overlap has not
-/// ended. `invalid_input`: no reason, or a long one.
-[[nodiscard]] LeafDraft rotate_key(const std::string& reason, const std::string& actor);
-/// The older key signs no more, and its private half is destroyed. `unavailable`: there is only one.
+/// A new key signs from this leaf on, and the one so far beside it. `to` says where it is: "file" for a seed that is made in
+/// the data folder, a pkcs11: URI, which the process that holds the log opens; "" is "file" where the one so far is a
+/// seed too, and `invalid_input` where that is in a token. `unavailable`: the last rotation's overlap has not ended.
+/// `invalid_input`: no reason, or a long one. Errors of the new key are new_key()'s (audit/key_file.hpp).
+[[nodiscard]] LeafDraft rotate_key(const std::string& reason, const std::string& actor,
+                                   const std::string& to = "");
+/// The older key signs no more. A seed is destroyed; what is in a token stays there. `unavailable`: there is only one.
 [[nodiscard]] LeafDraft retire_key(const std::string& reason, const std::string& actor);
 
 /// True for a draft that is one of the two.

@@ -217,7 +217,7 @@ Result<std::unique_ptr<FileSigner>> Log::Impl::open_signer(bool create) {
     return Error{Errc::invalid_input,
                  "a log's origin has 1 to 255 bytes, no white space and no '+'", origin, ""};
   }
-  return FileSigner::create(options_.data_dir, origin);
+  return FileSigner::create(options_.data_dir, origin, options_.key);
 }
 
 Result<void> Log::Impl::append_first_leaves(bool created, const std::vector<OpenRequest>& open) {

@@ -85,6 +85,7 @@ struct LogOptions {
   std::filesystem::path data_dir;
   DurabilityMode mode = DurabilityMode::strict;
   std::string origin;                   ///< Used when the log is created; "" makes one up.
+  std::string key;                      ///< The same: a pkcs11: URI; "" makes a seed in `log.key`.
   std::size_t queue_drafts_max = 4096;  ///< More wait: append() then fails with `unavailable`.
   std::size_t queue_bytes_max = 256u << 20;
   bool create = true;  ///< Make the log if the folder has none.

@@ -190,16 +190,9 @@ std::string signature_line(std::string_view name, std::uint32_t key_id, Bytes si
 }
 
 std::string sign_note(std::string_view text, const NoteSigningKey& key) {
-  return sign_note(text, {&key, 1});
-}
-
-std::string sign_note(std::string_view text, std::span<const NoteSigningKey> keys) {
   VERBATIM_CHECK(!text.empty() && text.back() == '\n');
-  std::string note = std::string(text) + "\n";
-  for (const NoteSigningKey& key : keys) {
-    note += signature_line(key.name, key.verifier().id(), key.key.sign(as_bytes(text)));
-  }
-  return note;
+  const Ed25519Signature signature = key.key.sign(as_bytes(text));
+  return std::string(text) + "\n" + signature_line(key.name, key.verifier().id(), signature);
 }
 
 }  // namespace verbatim::audit

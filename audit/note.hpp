@@ -80,8 +80,6 @@ struct OpenedNote {
 
 /// `text` must end in a newline and hold no control characters.
 [[nodiscard]] std::string sign_note(std::string_view text, const NoteSigningKey& key);
-/// The same by several keys, a line for each.
-[[nodiscard]] std::string sign_note(std::string_view text, std::span<const NoteSigningKey> keys);
 /// One signature line, with its newline.
 [[nodiscard]] std::string signature_line(std::string_view name, std::uint32_t key_id,
                                          Bytes signature);

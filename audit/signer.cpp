@@ -27,65 +27,12 @@ std::string unpadded(std::string_view slot) {
   return end == std::string_view::npos ? "" : std::string(slot.substr(0, end + 1)) + "\n";
 }
 
-/// A key as its file has it, so that it can be written again.
-struct KeyLine {
-  std::string line;
-  NoteSigningKey key;
-};
-
-/// The keys in a file, one a line; at least one.
-Result<std::vector<KeyLine>> load_keys(const std::filesystem::path& path) {
-  const auto text = read_file(path, 4096);
-  if (!text) return text.error();
-  std::vector<KeyLine> keys;
-  std::string_view rest = *text;
-  while (!rest.empty() || keys.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    auto key = parse_skey(line);
-    if (!key) {
-      return Error{Errc::tampered, "the log's key is damaged: " + key.error().what, path.string(),
-                   "restore it from its own backup"};
-    }
-    keys.push_back({std::string(line), std::move(*key)});
-  }
-  return keys;
-}
-
-Result<void> write_new_key(const std::filesystem::path& path, const std::string& origin) {
-  Ed25519Seed seed{};
-  fill_random(seed);
-  return write_file(path, format_skey(origin, seed) + "\n", 0600);
-}
-
-std::vector<NoteSigningKey> keys_of(std::vector<KeyLine> lines) {
-  std::vector<NoteSigningKey> keys;
-  for (KeyLine& line : lines) keys.push_back(std::move(line.key));
-  return keys;
-}
-
 /// The place of the file in which the next key waits.
 std::filesystem::path next_path(const std::filesystem::path& data_dir) {
   return data_dir / "log.key.next";
 }
 
 }  // namespace
-
-Result<NoteSigningKey> load_log_key(const std::filesystem::path& data_dir) {
-  auto keys = load_keys(data_dir / "log.key");
-  if (!keys) return keys.error();
-  return std::move(keys->front().key);
-}
-
-Result<NoteSigningKey> load_log_key(const std::filesystem::path& data_dir, const VerifierKey& key) {
-  auto keys = load_keys(data_dir / "log.key");
-  if (!keys) return keys.error();
-  for (KeyLine& line : *keys) {
-    if (line.key.verifier() == key) return std::move(line.key);
-  }
-  return Error{Errc::not_found, "the key does not sign any more: " + key.str(),
-               (data_dir / "log.key").string(), "try again"};
-}
 
 Result<HighWater> read_high_water(const std::filesystem::path& data_dir) {
   HighWater mark;
@@ -129,15 +76,24 @@ Result<Checkpoint> newest_mark(const HighWater& mark, std::span<const VerifierKe
   return *newest;
 }
 
-FileSigner::FileSigner(std::vector<NoteSigningKey> keys, std::filesystem::path data_dir)
+FileSigner::FileSigner(LogKeys keys, std::filesystem::path data_dir)
     : data_dir_(std::move(data_dir)), mark_path_(data_dir_ / "high-water") {
   sign_with(std::move(keys));
 }
 
-void FileSigner::sign_with(std::vector<NoteSigningKey> keys) {
+void FileSigner::sign_with(LogKeys keys) {
   keys_ = std::move(keys);
   verifiers_.clear();
-  for (const NoteSigningKey& key : keys_) verifiers_.push_back(key.verifier());
+  for (const auto& key : keys_) verifiers_.push_back(key->verifier());
+}
+
+/// A key that is open already is not opened again: a token would be logged in to once more.
+Result<std::shared_ptr<LogKey>> FileSigner::opened(const KeyLine& line) const {
+  if (next_ && next_->verifier() == line.key) return next_;
+  for (const auto& key : keys_) {
+    if (key->verifier() == line.key) return key;
+  }
+  return open_key(line);
 }
 
 FileSigner::~FileSigner() {
@@ -147,27 +103,38 @@ FileSigner::~FileSigner() {
 }
 
 Result<std::unique_ptr<FileSigner>> FileSigner::create(const std::filesystem::path& data_dir,
-                                                       const std::string& origin) {
+                                                       const std::string& origin,
+                                                       const std::string& place) {
   std::error_code ignored;
   if (!std::filesystem::exists(data_dir / "log.key", ignored)) {
-    auto written = write_new_key(data_dir / "log.key", origin);
+    const auto key = new_key(origin, place);
+    if (!key) return key.error();
+    auto written = write_file(data_dir / "log.key", key->text + "\n", 0600);
     if (!written) return written.error();
   }
   if (!std::filesystem::exists(data_dir / "high-water", ignored)) {
     const auto key = load_log_key(data_dir);
     if (!key) return key.error();
-    const std::string note = sign_note(checkpoint_text({key->name, 0, empty_root()}), *key);
+    const Checkpoint empty{(*key)->verifier().name, 0, empty_root()};
+    const auto note = sign_note(checkpoint_text(empty), LogKeys{*key});
+    if (!note) return note.error();
     auto written =
-        write_file(data_dir / "high-water", padded(note) + std::string(kSlotBytes, '\n'), 0600);
+        write_file(data_dir / "high-water", padded(*note) + std::string(kSlotBytes, '\n'), 0600);
     if (!written) return written.error();
   }
   return open(data_dir);
 }
 
 Result<std::unique_ptr<FileSigner>> FileSigner::open(const std::filesystem::path& data_dir) {
-  auto keys = load_keys(data_dir / "log.key");
-  if (!keys) return keys.error();
-  std::unique_ptr<FileSigner> signer(new FileSigner(keys_of(std::move(*keys)), data_dir));
+  const auto lines = read_key_file(data_dir / "log.key");
+  if (!lines) return lines.error();
+  LogKeys keys;
+  for (const KeyLine& line : *lines) {
+    auto key = open_key(line);
+    if (!key) return key.error();
+    keys.push_back(std::move(*key));
+  }
+  std::unique_ptr<FileSigner> signer(new FileSigner(std::move(keys), data_dir));
   const auto mark = read_high_water(data_dir);
   if (!mark) return mark.error();
   if (!mark->present) {
@@ -216,24 +183,30 @@ Result<void> FileSigner::committed(const Checkpoint& checkpoint, const std::stri
   return {};
 }
 
-Result<VerifierKey> FileSigner::prepare_next() {
-  auto written = write_new_key(next_path(data_dir_), key().name);
+Result<VerifierKey> FileSigner::prepare_next(const std::string& place,
+                                             const std::vector<VerifierKey>& used) {
+  const auto line = new_key(key().name, place);
+  if (!line) return line.error();
+  if (std::find(used.begin(), used.end(), line->key) != used.end()) {
+    return Error{Errc::invalid_input, "this key has signed the log already: " + line->key.str(),
+                 place, "a key that follows is another one"};
+  }
+  auto key = open_key(*line);
+  if (!key) return key.error();
+  auto written = write_file(next_path(data_dir_), line->text + "\n", 0600);
   if (!written) return written.error();
-  auto lines = load_keys(next_path(data_dir_));
-  if (!lines) return lines.error();
-  next_ = std::move(lines->front().key);
+  next_ = std::move(*key);
   return next_->verifier();
 }
 
-std::string FileSigner::sign_rotation(const KeyRotation& rotation) {
-  VERBATIM_CHECK(next_.has_value());
-  const std::vector<NoteSigningKey> both{keys_.front(), *next_};
-  return sign_note(rotation_text(rotation), both);
+Result<std::string> FileSigner::sign_rotation(const KeyRotation& rotation) {
+  VERBATIM_CHECK(next_ != nullptr);
+  return sign_note(rotation_text(rotation), LogKeys{keys_.front(), next_});
 }
 
 void FileSigner::use_next() {
-  VERBATIM_CHECK(next_.has_value());
-  std::vector<NoteSigningKey> keys{*next_};
+  VERBATIM_CHECK(next_ != nullptr);
+  LogKeys keys{next_};
   keys.insert(keys.end(), keys_.begin(), keys_.end());
   sign_with(std::move(keys));
 }
@@ -245,22 +218,24 @@ void FileSigner::drop_next() {
 
 Result<void> FileSigner::keep(const std::vector<VerifierKey>& keys) {
   const auto path = data_dir_ / "log.key";
-  auto lines = load_keys(path);
+  auto lines = read_key_file(path);
   if (!lines) return lines.error();
-  auto next = load_keys(next_path(data_dir_));
+  const auto next = read_key_file(next_path(data_dir_));
   if (next) lines->insert(lines->end(), next->begin(), next->end());
   std::string text;
-  std::vector<NoteSigningKey> kept;
+  LogKeys kept;
   for (const VerifierKey& key : keys) {
     const auto line = std::find_if(lines->begin(), lines->end(),
-                                   [&](const KeyLine& l) { return l.key.verifier() == key; });
+                                   [&](const KeyLine& each) { return each.key == key; });
     if (line == lines->end()) {
       if (!kept.empty()) continue;  // an older key that is lost: the newest signs alone
       return Error{Errc::tampered, "the key that signs this log is not here: " + key.str(),
                    path.string(), "restore log.key"};
     }
-    text += line->line + "\n";
-    kept.push_back(line->key);
+    auto private_key = opened(*line);
+    if (!private_key) return private_key.error();
+    text += line->text + "\n";
+    kept.push_back(std::move(*private_key));
   }
   const auto stored = read_file(path, 4096);
   if (!stored || *stored != text) {

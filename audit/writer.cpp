@@ -72,7 +72,8 @@ Result<void> BatchWriter::commit(std::span<const PreparedLeaf> leaves, std::int6
   const Checkpoint head{signer_->key().name, tree.size(), tree.root()};
   if (done) {
     auto signed_note = signer_->sign(head);
-    stopped_ = !signed_note;
+    // A key that does not sign now (its token is away) may sign later: nothing has been written, and nothing is lost.
+    stopped_ = !signed_note && signed_note.error().code == Errc::tampered;
     if (signed_note) {
       note = std::move(*signed_note);
       const std::uint64_t open_from = open_.empty() ? head.size : open_.begin()->first;

@@ -43,8 +43,8 @@ class BatchWriter {
 
   /// A response must name an open request of its record: else it is `invalid_input`.
   /// Appends all drafts that are well formed, in order, in one transaction with one checkpoint. One result for each
-  /// draft. On `storage_failed` the log is as it was; on `in_doubt` it may or may not hold the batch, and this
-  /// object must not be used any more.
+  /// draft. On `storage_failed` (the disk refuses, or the key does not sign) the log is as it was; on `in_doubt` it may or
+  /// may not hold the batch, and this object must not be used any more.
   [[nodiscard]] std::vector<Result<Appended>> write(std::span<QueuedDraft> batch,
                                                     std::int64_t now_us);
 

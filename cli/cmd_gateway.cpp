@@ -1,5 +1,6 @@
 // verbatim gateway: the service.
 
+#include "audit/key_file.hpp"
 #include "audit/log.hpp"
 #include "cli/command.hpp"
 #include "cli/model_places.hpp"
@@ -133,6 +134,15 @@ void warn_of_open_admin(const gateway::GatewayConfig& config) {
     return;
   std::cerr << "verbatim: metrics and dashboard are open to whoever reaches " << config.admin.str()
             << ": set gateway.admin_token, or give --admin a loopback address\n";
+}
+
+/// The configuration's key is for a log that is made anew: an operator who changed it may have meant more.
+void warn_of_other_signing_key(const Context& context, const gateway::GatewayConfig& config) {
+  if (config.signing_key.empty()) return;
+  const auto lines = audit::read_key_file(std::filesystem::path(context.data) / "log.key");
+  if (!lines || lines->front().uri == config.signing_key) return;
+  std::cerr << "verbatim: the log goes on with the key that it has, which is not log.signing_key: "
+               "verbatim keys rotate --to changes it\n";
 }
 
 /// SIGTERM and SIGINT drain; a second one ends at once. SIGHUP reloads. Blocks them in every thread made after it, and
@@ -297,8 +307,10 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
   audit::LogOptions options;
   options.data_dir = context.data;
   options.mode = config->mode;
+  options.key = config->signing_key;
   auto log = audit::Log::open(options, clock);
   if (!log) return fail(log.error());
+  warn_of_other_signing_key(context, *config);
 
   std::vector<replay::ModelPlace> places;
   for (const auto& model : config->models) places.push_back({model.name, model.path});

@@ -1,8 +1,8 @@
 #include "cli/replay_evidence.hpp"
 
 #include "audit/bundle_reader.hpp"
+#include "audit/key_file.hpp"
 #include "audit/reader.hpp"
-#include "audit/signer.hpp"
 #include "cli/command.hpp"
 #include "replay/statement.hpp"
 #include "schema/file.hpp"
@@ -16,14 +16,14 @@ namespace {
 
 class LogEvidence final : public ReplayEvidence {
  public:
-  LogEvidence(std::unique_ptr<audit::LogReader> reader, audit::NoteSigningKey key,
+  LogEvidence(std::unique_ptr<audit::LogReader> reader, std::shared_ptr<audit::LogKey> key,
               std::unique_ptr<audit::Appender> appender)
       : reader_(std::move(reader)), key_(std::move(key)), appender_(std::move(appender)) {}
 
   audit::RecordSource& records() override { return *reader_; }
 
   Result<void> give(const replay::Verdict& verdict) override {
-    auto statement = replay::signed_statement(*reader_, verdict, key_);
+    auto statement = replay::signed_statement(*reader_, verdict, *key_);
     if (!statement) return statement.error();
     audit::LeafDraft draft;
     draft.type = "replay_verdict";
@@ -50,7 +50,7 @@ class LogEvidence final : public ReplayEvidence {
   }
 
   std::unique_ptr<audit::LogReader> reader_;
-  audit::NoteSigningKey key_;
+  std::shared_ptr<audit::LogKey> key_;
   std::unique_ptr<audit::Appender> appender_;
 };
 

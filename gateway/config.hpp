@@ -130,6 +130,7 @@ struct Timeouts {
 
 struct GatewayConfig {
   std::filesystem::path data;  ///< folder of the log; "": what the command line says
+  std::string signing_key;     ///< pkcs11: URI of the key of a log that is made anew; "": a file
   HostPort listen{"127.0.0.1", 8080};
   HostPort admin{"127.0.0.1", 0};
   std::string admin_token;  ///< asked for by /metrics; "" asks for none

@@ -1,5 +1,6 @@
 // The TOML form of the configuration: each table is a list of keys with the place each one sets.
 
+#include "audit/pkcs11_uri.hpp"
 #include "gateway/config.hpp"
 #include "gateway/config_capture.hpp"
 #include "gateway/toml_reader.hpp"
@@ -162,6 +163,13 @@ Reader::Keys gateway_keys(Reader& r, GatewayConfig& c) {
 Reader::Keys log_keys(Reader& r, GatewayConfig& c) {
   using audit::DurabilityMode;
   return {{"data", r.path(c.data)},
+          {"signing_key",
+           [&r, &c](const toml::node& node, const std::string& key) {
+             r.text(c.signing_key)(node, key);
+             if (c.signing_key.empty()) return;
+             const auto uri = audit::parse_pkcs11_uri(c.signing_key);
+             if (!uri) r.fail(node, "log.signing_key: " + uri.error().message());
+           }},
           {"mode", r.one_of({{"strict", [&c] { c.mode = DurabilityMode::strict; }},
                              {"overlap", [&c] { c.mode = DurabilityMode::overlap; }},
                              {"relaxed", [&c] { c.mode = DurabilityMode::relaxed; }}})},

@@ -55,7 +55,7 @@ Result<std::string> statement(audit::RecordSource& reader, const Verdict& verdic
 }
 
 Result<std::string> signed_statement(audit::RecordSource& reader, const Verdict& verdict,
-                                     const audit::NoteSigningKey& key) {
+                                     audit::LogKey& key) {
   const auto text = statement(reader, verdict);
   if (!text) return text.error();
   return audit::sign_statement(*text, key);

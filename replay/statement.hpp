@@ -2,7 +2,7 @@
 // A verdict as a signed statement: in-toto Statement v1 with the test-result v0.1 predicate, in DSSE, in a Sigstore
 // bundle v0.3. Format: schema/replay-statement.md.
 
-#include "audit/note.hpp"
+#include "audit/log_key.hpp"
 #include "audit/records.hpp"
 #include "replay/verdict.hpp"
 
@@ -17,7 +17,6 @@ namespace verbatim::replay {
 
 /// The statement signed by `key` (audit::load_log_key), as a Sigstore bundle.
 [[nodiscard]] Result<std::string> signed_statement(audit::RecordSource& reader,
-                                                   const Verdict& verdict,
-                                                   const audit::NoteSigningKey& key);
+                                                   const Verdict& verdict, audit::LogKey& key);
 
 }  // namespace verbatim::replay

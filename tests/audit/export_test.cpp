@@ -290,7 +290,7 @@ TEST_F(BothVerifiersTest, AKeptCheckpointIsCompared) {
   open();
   exchange();
   close();
-  const auto key = load_log_key(folder).value();
+  const auto key = seed_in(folder);
   Digest root;
   const std::string forked = sign_note(checkpoint_text({key.name, 9, root}), key);
   EXPECT_EQ(kept(older), "VALID / VALID");

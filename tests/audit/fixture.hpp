@@ -1,6 +1,7 @@
 #pragma once
 // What the log's tests share: a folder, a clock that stands still, and short verbs.
 
+#include "audit/key_file.hpp"
 #include "audit/log.hpp"
 #include "audit/reader.hpp"
 #include "audit/verify.hpp"
@@ -18,6 +19,11 @@
 namespace verbatim::audit::test {
 
 inline constexpr std::int64_t kNow = 1'795'960'796'000'000;
+
+/// The newest of a log's keys, where that is a seed, to sign what its owner would not.
+inline NoteSigningKey seed_in(const std::filesystem::path& data_dir) {
+  return parse_skey(read_key_file(data_dir / "log.key").value().front().text).value();
+}
 
 class LogTest : public testing::Test {
  protected:

@@ -45,7 +45,7 @@ class VerifyTest : public LogTest {
     std::filesystem::copy_file(from / file, folder / file,
                                std::filesystem::copy_options::overwrite_existing);
   }
-  [[nodiscard]] NoteSigningKey key() const { return load_log_key(folder).value(); }
+  [[nodiscard]] NoteSigningKey key() const { return seed_in(folder); }
 
   /// Recomputes nodes and newest root from the leaves, as an attacker would who knows the format.
   void recompute(bool sign_anew, const NoteSigningKey& with) const {

@@ -296,7 +296,7 @@ TEST_F(CosignedLogTest, ALogThatWasCutIsShownByWhatWasCosigned) {
 
 TEST_F(CosignedLogTest, AForkIsShownByWhatWasCosigned) {
   ASSERT_EQ(ask(), 200);
-  const auto key = load_log_key(folder).value();
+  const auto key = seed_in(folder);
   const std::string forged = sign_note(checkpoint_text({key.name, 3, {}}), key);
   ASSERT_TRUE(write_file(folder / "cosigned/3", forged, 0600));
   EXPECT_EQ(outcome({}), "FORKED cosigned_fork");

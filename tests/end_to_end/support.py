@@ -221,7 +221,7 @@ def contents_in(shown):
 
 
 def node_or_skip():
-    """Node 22 and the SDKs, which deploy/npm-packages installs."""
+    """Node 22 and the packages that deploy/npm-packages installs."""
     node = next((path for path in NPM.glob("node-linux-*/bin/node")), None)
     if node is None:
         reason = "the npm packages of the tests are not in build/npm: run ./deploy/npm-packages"
@@ -231,7 +231,7 @@ def node_or_skip():
 
 
 def run_node(script, *args, env=None, timeout=120):
-    """Runs a script of this folder with the SDKs in reach; returns the JSON values that it printed, one a line."""
+    """Runs a script of this folder with those packages in reach; returns the JSON values that it printed, one a line."""
     with tempfile.TemporaryDirectory(prefix="verbatim-node-") as folder:
         # Modules are looked up from the script's own folder.
         shutil.copy(Path(__file__).parent / script, folder)

@@ -298,7 +298,7 @@ TEST_F(Replayer, TheStatementNamesTheLeafAndVerifiesWithTheLogsKey) {
   const Verdict verdict = world_.replay(world_.chat("Who are you?"));
   const auto reader = world_.reader();
   const std::string bundle =
-      replay::signed_statement(*reader, verdict, audit::load_log_key(folder_).value()).value();
+      replay::signed_statement(*reader, verdict, *audit::load_log_key(folder_).value()).value();
   const auto key = audit::parse_vkey(reader->vkey()).value();
   const Json statement = Json::parse(audit::open_statement(bundle, key).value());
   const std::string leaf = reader->leaf(*verdict.response_index)->bytes;

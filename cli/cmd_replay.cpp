@@ -37,6 +37,7 @@ struct ReplayFlags {
   std::uint64_t time_budget_s = 0;  ///< 0: none
   bool explain = false;
   std::string against, against_backend;
+  std::uint64_t kv_bytes_max = local_engine::EngineOptions{}.kv_bytes_max;
 };
 
 /// Where models may be: what --engine says; and under other names what the gateway last served from this folder, and the
@@ -128,6 +129,7 @@ class Run {
     if (!places) return places.error();
     auto options = engine_options(flags_.engine);
     if (!options) return options.error();
+    options->kv_bytes_max = flags_.kv_bytes_max;
     engines_ = std::make_unique<replay::Engines>(std::move(*places), *options);
     if (auto named = open_counterpart(); !named) return named;
     auto calibration = calibration_of(flags_);
@@ -450,6 +452,12 @@ void add_replay(CLI::App& app, Context& context) {
                    "compare the layers with those that another backend computes")
       ->check(CLI::IsMember({"scalar", "avx2", "avx512"}));
   command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512 or auto")
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--kv-bytes-max", flags->kv_bytes_max,
+          "memory for keys and values, of each model; a record that takes more is not replayed")
+      ->check(whole_number(1 << 16, std::uint64_t{1} << 42))
       ->capture_default_str();
   command->add_option("--threads", flags->engine.threads, "0: all cores")
       ->check(whole_number(0, kThreadsMax));

@@ -178,6 +178,7 @@ class CpuEngine final : public Engine {
   std::size_t vocab_size() const override { return core_->context.vocab_size; }
   std::size_t hidden_size() const override { return core_->context.hidden_size; }
   const std::vector<TokenId>& eos_ids() const override { return core_->context.eos_ids; }
+  std::size_t kv_positions_max() const override { return core_->scheduler->positions_max(); }
   float suggested_repetition_penalty() const override { return core_->suggested_penalty; }
 
  private:

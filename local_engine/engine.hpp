@@ -116,6 +116,8 @@ class Engine {
   [[nodiscard]] virtual std::size_t context_max() const = 0;  ///< positions
   [[nodiscard]] virtual std::size_t vocab_size() const = 0;
   [[nodiscard]] virtual std::size_t hidden_size() const = 0;  ///< of the last hidden state
+  /// Positions (prompt and answer) for which one request can have KV cache: EngineOptions::kv_bytes_max.
+  [[nodiscard]] virtual std::size_t kv_positions_max() const { return SIZE_MAX; }
   /// Ends of sequence, from generation_config.json, config.json or the GGUF.
   [[nodiscard]] virtual const std::vector<TokenId>& eos_ids() const = 0;
   /// What generation_config.json has as `repetition_penalty`; 1 if it has none. This engine never takes it unasked;

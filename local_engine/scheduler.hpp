@@ -22,6 +22,8 @@ class Scheduler {
   /// another. `unavailable`: not now, try when another job has ended; `invalid_input`: never, it is
   /// larger than the bound.
   [[nodiscard]] Result<void> admit(const std::shared_ptr<Job>& job);
+  /// Of one job, if it had all the memory.
+  [[nodiscard]] std::size_t positions_max() const { return blocks_max_ * kernels::kBlock; }
   [[nodiscard]] bool idle() const { return running_.empty(); }
 
   /// One pass: a row of every decoding job, then prompt chunks, up to batch_rows_max; then the

@@ -108,6 +108,14 @@ void describe_position(const local_engine::Engine& engine, const RecordedChoice&
 
 void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded,
                     const std::string& recorded_digest, Method method, Verdict& verdict) {
+  const std::size_t positions = recorded.request.prompt_ids.size() + recorded.output_ids.size();
+  if (positions > engine.kv_positions_max()) {
+    verdict.kind = VerdictKind::not_replayable;
+    verdict.reason = "memory";
+    verdict.detail = std::to_string(positions) + " positions need more KV cache than " +
+                     std::to_string(engine.kv_positions_max()) + " have here";
+    return;
+  }
   const auto result = compute(engine, recorded, method);
   if (!result) {
     verdict.kind = VerdictKind::not_replayable;

@@ -22,7 +22,7 @@ using local_engine::TokenId;
 constexpr std::size_t kDecodedBytesMax = 64u << 20;
 
 ForeignAnswer cannot(const char* reason, std::string detail) {
-  return ForeignAnswer{{}, {reason, std::move(detail)}};
+  return ForeignAnswer{{}, "", {reason, std::move(detail)}};
 }
 
 /// The content coding that the recorded headers name; "" if none were recorded.
@@ -120,6 +120,8 @@ Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion
       ended = true;
     }
     if (ids->empty()) return cannot("no_output", "the answer is empty");
+    if (request.prompt_ids.size() + ids->size() > engine.kv_positions_max())
+      return cannot("memory", "it needs more KV cache than is allowed here");
     auto score = score_choice(engine, request, std::move(*ids));
     if (!score) {
       const bool range = score.error().code == Errc::out_of_range;

@@ -49,6 +49,8 @@ Hypotheses hypotheses(const ForeignScore& score, float threshold) {
   const bool in_one_place = found.last - found.first < kEditTokensMax && tokens >= kTokensEnough;
   if (in_one_place && found.count == 1 && threshold > 0 && found.largest <= kNearTie * threshold)
     return {"rounding", "edited"};
+  // The first words answer the question; those after them follow from the first.
+  if (in_one_place && found.first < kEditTokensMax) return {"prompt", "edited"};
   if (in_one_place || begins_late(found, tokens)) return {"edited"};
   return {"weights", "prompt", "sampling", "edited"};
 }

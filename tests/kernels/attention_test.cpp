@@ -249,9 +249,10 @@ TEST(AttentionRows, ThreadsChangeNoBit) {
 TEST(AttentionRows, AnInfiniteMaximumIsReportedForThatRowOnly) {
   Sequence s(shape_of(2, 1, 8), 20, 7);
   // Position 10's key makes every score of later queries infinite.
-  std::fill_n(s.k.begin() + 10 * 8, 8, 0x1.fp127f);
+  constexpr std::ptrdiff_t tenth = 10 * 8;
+  std::fill_n(s.k.begin() + tenth, 8, 0x1.fp127f);
   std::fill(s.q.begin(), s.q.end(), 2.0f);
-  kv_store(s.shape, s.pages[0], 10, s.k.data() + 10 * 8, s.v.data() + 10 * 8);
+  kv_store(s.shape, s.pages[0], 10, s.k.data() + tenth, s.v.data() + tenth);
   for (const Backend backend : supported_backends()) {
     const Output output = run(backend, s, {8, 9, 10, 11, 3});
     EXPECT_EQ(output.range, (std::vector<bool>{false, false, true, true, false})) << name(backend);
@@ -267,7 +268,7 @@ TEST(AttentionRows, TheErrorAgainstF64IsBounded) {
     double m = -1e300, l = 0;
     for (std::size_t j = 0; j < 1500; ++j) {
       for (std::size_t i = 0; i < 64; ++i) {
-        score[j] += static_cast<double>(s.q[1499 * 128 + h * 64 + i]) *
+        score[j] += static_cast<double>(s.q[std::size_t{1499} * 128 + h * 64 + i]) *
                     static_cast<double>(s.k[j * 64 + i]);
       }
       score[j] *= static_cast<double>(s.shape.scale);

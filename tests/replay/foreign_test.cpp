@@ -182,12 +182,11 @@ TEST_F(Foreign, AnEditLateInAnAnswerIsNotTakenForOtherWeights) {
   EXPECT_EQ(verdict.hypotheses, std::vector<std::string>{"edited"}) << verdict.detail;
 }
 
-TEST_F(Foreign, OtherWeightsOrAnotherQuestionAreAmongTheHypotheses) {
+TEST_F(Foreign, AnotherQuestionIsAmongTheHypotheses) {
   calibrate(0.001F, 0.01);
   const Verdict verdict =
       verdict_of([](Exchange& e) { replace(e.request_body, "a Merkle tree", "an auditor"); });
-  EXPECT_EQ(verdict.hypotheses,
-            (std::vector<std::string>{"weights", "prompt", "sampling", "edited"}));
+  EXPECT_EQ(verdict.hypotheses, (std::vector<std::string>{"prompt", "edited"})) << verdict.detail;
 }
 
 TEST_F(Foreign, AnAnswerThatIsCutShortIsSaidToBe) {
@@ -229,7 +228,7 @@ TEST_F(Foreign, AParameterThatNobodyHereKnowsIsNoReasonToAccuse) {
 
 TEST_F(Foreign, WhatAServerTakesFromTheModelsFolderIsFoundAndSaid) {
   // The folder suggests a penalty, and the server took it, as some do, though the request does not ask for it.
-  const auto folder = test::fresh_dir() / "penalised";
+  const auto folder = test::fresh_dir("-penalised");
   std::filesystem::copy(test::RecordedWorld::model_path(), folder);
   std::ofstream(folder / "generation_config.json")
       << R"({"eos_token_id":[2],"repetition_penalty":1.8})";

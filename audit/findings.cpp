@@ -64,7 +64,14 @@ Result<void> expect_given(const std::string& given, const KeyChain& keys, std::u
     return Error{Errc::invalid_input, "the given checkpoint is of another log, " + plain->origin,
                  keys.origin(), ""};
   }
-  if (!open_checkpoint(given, keys)) {
+  const auto opened = open_checkpoint(given, keys);
+  if (!opened && opened.error().code == Errc::tampered) {
+    return Error{
+        Errc::invalid_input,
+        "the given checkpoint says something else than was signed: the file is damaged or forged",
+        "", "get it again from where it was kept"};
+  }
+  if (!opened) {
     findings.tampered("given_checkpoint_key",
                       "the given checkpoint names this log, but another key signed it");
     return {};

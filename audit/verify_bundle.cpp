@@ -332,7 +332,8 @@ Result<void> BundleVerifier::check_given_key() {
   // What follows is checked under the bundle's own keys: with another, all of it would be one fault said many times.
   if (!chain_.contains(*given)) {
     findings_.tampered("key",
-                       "the bundle is signed by another key than the one given: " + key_.str());
+                       "the bundle is signed by another key than the one given: " + key_.str() +
+                           "; if the log's key was changed since, give the one of that time");
   }
   return {};
 }

@@ -138,8 +138,10 @@ Result<ReceiptReport> verify_receipt(std::string_view receipt, const VerifyOptio
     const bool other_key = head.error().code == Errc::not_found;
     findings.tampered(
         other_key ? "key" : "checkpoint_signature",
-        other_key ? "the receipt's checkpoint is not signed by the key given: is it this log's?"
-                  : "the receipt's checkpoint: " + head.error().what);
+        other_key
+            ? "the receipt's checkpoint is not signed by the key given: is it this log's, and "
+              "of that time?"
+            : "the receipt's checkpoint: " + head.error().what);
   } else {
     report.origin = head->origin;
     report.size = head->size;

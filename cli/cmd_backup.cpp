@@ -28,6 +28,11 @@ Result<std::unique_ptr<audit::Appender>> record_backup(const Context& context,
 }
 
 int run_backup(const Context& context, const audit::BackupOptions& options) {
+  std::error_code ignored;
+  if (std::filesystem::exists(options.out, ignored)) {
+    return fail(Error{Errc::invalid_input, "something is at this place already",
+                      options.out.string(), "name a new folder"});
+  }
   const auto recorded = record_backup(context, options);
   if (!recorded) return fail(recorded.error());
   const auto report = audit::back_up(context.data, options);

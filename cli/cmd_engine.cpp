@@ -487,8 +487,9 @@ int run_bench(const Context& context, const EngineFlags& flags, const BenchFlags
                 {"same_digest", scored->logits_digest == result->logits_digest}});
   } else {
     std::cout << (*engine)->backend() << ": prefill " << prefill << ", decode " << decode
-              << ", score " << score << " tokens/s; scoring the answer took 1/" << faster
-              << " of the time of generating it\n";
+              << ", score " << score
+              << " tokens/s of the answer; prompt and answer together took 1/" << faster
+              << " of the time of generating\n";
   }
   return scored->logits_digest == result->logits_digest ? kDone : kBadFinding;
 }

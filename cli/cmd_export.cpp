@@ -8,12 +8,34 @@
 #include <kVerifyPy.hpp>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 
 namespace verbatim::cli {
 
 namespace {
+
+/// What leaves commit to: schema/leaf.md.
+constexpr std::array<std::string_view, 18> kFields = {"request.body",
+                                                      "request.headers",
+                                                      "request.digest",
+                                                      "response.body",
+                                                      "response.headers",
+                                                      "response.events",
+                                                      "response.tokens",
+                                                      "response.layers",
+                                                      "response.fingerprint",
+                                                      "response.digest",
+                                                      "upstream.body",
+                                                      "websocket.client",
+                                                      "websocket.upstream",
+                                                      "websocket.client.digest",
+                                                      "websocket.upstream.digest",
+                                                      "websocket.frames",
+                                                      "config",
+                                                      "statement"};
 
 struct ExportFlags {
   std::string out, since, until, model, status, contents = "all", format;
@@ -59,6 +81,11 @@ Result<audit::ExportOptions> options_of(const ExportFlags& flags) {
     return Error{Errc::invalid_input, "no field is selected", "--contents selected",
                  "name them: --disclose request.body"};
   }
+  for (const std::string& field : flags.fields) {
+    if (std::find(kFields.begin(), kFields.end(), field) != kFields.end()) continue;
+    return Error{Errc::invalid_input, "no content is named '" + field.substr(0, 64) + "'",
+                 "--disclose", "schema/leaf.md lists them: request.body, response.body, ..."};
+  }
   options.extra_files.emplace_back("verify.py", std::string(kVerifyPy));
   return options;
 }
@@ -102,6 +129,10 @@ int run_export(const Context& context, const ExportFlags& flags) {
   if (std::filesystem::exists(flags.out, ignored)) {
     return fail(Error{Errc::invalid_input, "something is there already", flags.out,
                       "name a new folder or .zip"});
+  }
+  const auto parent = std::filesystem::absolute(flags.out, ignored).parent_path();
+  if (std::filesystem::exists(parent, ignored) && !std::filesystem::is_directory(parent, ignored)) {
+    return fail(Error{Errc::invalid_input, "not a folder", parent.string(), "name a new folder"});
   }
   if (flags.cosigned) {
     const auto note = newest_cosigned(context, 1);

@@ -291,7 +291,8 @@ void add_log(CLI::App& app, Context& context) {
 
   auto id = std::make_shared<std::string>();
   auto with_contents = std::make_shared<bool>(false);
-  CLI::App* show = log->add_subcommand("show", "a record's leaves with their inclusion proofs");
+  CLI::App* show =
+      log->add_subcommand("show", "a record's leaves; with --json also their inclusion proofs");
   show->add_option("ID", *id, "record id or leaf index")->required();
   show->add_flag("--contents", *with_contents,
                  "also request and response; recorded as an access leaf");

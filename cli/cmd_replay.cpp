@@ -403,6 +403,7 @@ int run_replay(const Context& context, ReplayFlags& flags) {
   } else {
     if (run.verified() != nullptr) print_bundle(*run.verified());
     print_run(run.about(), counts);
+    if (written && !flags.report.empty()) std::cout << "wrote " << flags.report << '\n';
   }
   if (counts.contains(VerdictKind::diverged)) return kBadFinding;
   return written ? kDone : kUnfinished;

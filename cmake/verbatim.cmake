@@ -93,7 +93,10 @@ if(VERBATIM_SANITIZE)
     add_library(verbatim_precompiled_${kind} OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
     target_link_libraries(verbatim_precompiled_${kind} PRIVATE
       verbatim_flags Boost::headers nlohmann_json::nlohmann_json GTest::gtest)
-    target_precompile_headers(verbatim_precompiled_${kind} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp)
+    target_precompile_headers(verbatim_precompiled_${kind} PRIVATE
+      <gtest/gtest.h> <boost/system/result.hpp> <algorithm> <array> <chrono> <cstdint> <filesystem> <functional> <map>
+      <memory> <optional> <span> <sstream> <string> <string_view> <variant> <vector>
+      ${PROJECT_SOURCE_DIR}/schema/json.hpp)
   endforeach()
   target_compile_options(verbatim_precompiled_optimised PRIVATE -O1)
   target_precompile_headers(verbatim_precompiled_network PRIVATE <boost/asio.hpp> <boost/beast.hpp>)

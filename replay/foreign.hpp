@@ -42,9 +42,9 @@ struct ForeignAnswer {
 /// Rebuilds the request (template, special tokens, sampling as the API has it by default), recovers the tokens of the
 /// answer's text, and scores them in one prefill. A request with a member whose effect is not known here is not
 /// scored (`parameters`). Servers differ in whether they take what a request leaves out from the model's
-/// generation_config.json: both are tried, and the one that the answer fits better counts. `asked_us`: when the endpoint was asked, which a template may tell; for
-/// a cache hit that is before the record's own time. Greedy requests only: another engine's noise cannot be computed
-/// again. Errors as RecordSource::content() gives them.
+/// generation_config.json: both are tried, and the one that the answer fits better counts. `asked_us`: when the
+/// endpoint was asked, which a template may tell; for a cache hit that is before the record's own time. Greedy
+/// requests only: another engine's noise cannot be computed again. Errors as RecordSource::content() gives them.
 [[nodiscard]] Result<ForeignAnswer> score_foreign(audit::RecordSource& reader,
                                                   const RecordedLeaves& record,
                                                   std::int64_t asked_us,

@@ -204,6 +204,16 @@ void compare_environment(audit::RecordSource& reader, const Json& request, const
   verdict.environment_differs = found->differs;
 }
 
+/// What a verdict says of its record, whatever comes of it.
+void describe_request(audit::RecordSource& reader, const audit::StoredLeaf& request,
+                      const ReplayWith& with, Verdict& verdict) {
+  verdict.method = with.method == Method::score ? "score" : "decode";
+  verdict.request_index = request.index;
+  verdict.model = text_at(request.json, {"model", "requested"});
+  verdict.time_us = time_at(request.json);
+  compare_environment(reader, request.json, with, verdict);
+}
+
 /// Every choice against the engine. The worst verdict, with the tokens and margins of all.
 Verdict compare_choices(local_engine::Engine& engine, const std::vector<RecordedChoice>& choices,
                         const std::vector<std::string>& digests, const ReplayWith& with,
@@ -240,11 +250,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     return was_pruned(verdict, leaves.error().message());
   }
   if (!leaves) return leaves.error();
-  verdict.method = with.method == Method::score ? "score" : "decode";
-  verdict.request_index = leaves->request.index;
-  verdict.model = text_at(leaves->request.json, {"model", "requested"});
-  verdict.time_us = time_at(leaves->request.json);
-  compare_environment(reader, leaves->request.json, with, verdict);
+  describe_request(reader, leaves->request, with, verdict);
   if (!leaves->response) return cannot(verdict, "open", "the exchange has no end yet");
   verdict.response_index = leaves->response->index;
   const std::string status = text_at(leaves->response->json, {"status"});

@@ -28,8 +28,8 @@ struct Selected {
   std::string root;  ///< hexadecimal
 };
 
-/// A named record that was pruned is selected. `invalid_input` for a malformed id or time, or a checkpoint that this log's key did not sign; `not_found` for an id
-/// that the log does not have.
+/// A named record that was pruned is selected. `invalid_input` for a malformed id or time, or a checkpoint that this
+/// log's key did not sign; `not_found` for an id that the log does not have.
 ///
 /// A sample is drawn by the smallest SHA-256("verbatim/sample/v1" || 0x00 || checkpoint || record id), where `checkpoint` is
 /// the text that is signed (origin, size, root), so that a cosignature more draws no other sample: uniform, and the

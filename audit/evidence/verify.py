@@ -959,7 +959,8 @@ def verify(bundle, trusted_key, kept):
     keys = keys_of(records)
     # What follows is checked under the bundle's own keys: with another, all of it would be one fault said many times.
     if trusted_key and trusted_key not in keys.all():
-        problems.append("the bundle is signed by another key than the one given: " + vkey)
+        problems.append("the bundle is signed by another key than the one given: " + vkey
+                        + "; if the log's key was changed since, give the one of that time")
     origin, size, root = keys.open(note)
     if tree_hash(leaves) != root:
         raise Invalid("the entries do not hash to the checkpoint's root")

@@ -283,7 +283,8 @@ TEST(Dsse, PreAuthenticationEncodingVector) {
 
 TEST(Dsse, StatementsRoundTripAndNoByteMayChange) {
   const auto key = parse_skey(kPeterSkey).value();
-  const std::string bundle = sign_statement("{\"_type\":\"x\"}", key);
+  SeedKey signing(parse_skey(kPeterSkey).value());
+  const std::string bundle = sign_statement("{\"_type\":\"x\"}", signing).value();
   EXPECT_EQ(open_statement(bundle, key.verifier()).value(), "{\"_type\":\"x\"}");
   EXPECT_EQ(open_statement(bundle, vkey(kEnochVkey)).error().code, Errc::tampered);
   Json json = Json::parse(bundle);

@@ -270,12 +270,14 @@ class Evidence(support.ProgramTest):
                                    "--disclose", "response.body")
         self.assertEqual(refused.code, 2, refused)
         some = self.run_well("export", "--data", self.data, "--out", self.folder / "y", "--contents", "selected",
-                             "--disclose", "request.body", "--disclose", "response.boby", "--json").json
+                             "--disclose", "request.body", "--disclose", "upstream.body", "--json").json
         self.assertGreater(some["contents"], 0)
-        self.assertEqual(some["fields_missing"], ["response.boby"])
+        self.assertEqual(some["fields_missing"], ["upstream.body"])
         none = self.run_well("export", "--data", self.data, "--out", self.folder / "z", "--contents", "selected",
-                             "--disclose", "response.boby")
-        self.assertIn("no chosen record has a content named response.boby", none.out)
+                             "--disclose", "upstream.body")
+        self.assertIn("no chosen record has a content named upstream.body", none.out)
+        self.assert_one_line_error(support.verbatim("export", "--data", self.data, "--out", self.folder / "w", "--contents", "selected",
+                                                    "--disclose", "response.boby"), 2, "response.boby")
 
     def test_a_limit_keeps_the_newest(self):
         ids = [r["id"] for r in self.run_well("log", "list", "--data", self.data, "--json").json["records"]]

@@ -147,7 +147,7 @@ Result<void> Engines::load(Place& place) {
   }
   const std::string weights = (*engine)->fingerprint().weights_sha256.hex();
   if (place.known && place.weights_sha256 != weights) {
-    return Error{Errc::unavailable, "the model changed while it was looked at",
+    return Error{Errc::storage_failed, "the model changed while it was looked at",
                  place.model.path.string(), "run again"};
   }
   place.known = true;
@@ -162,6 +162,10 @@ Result<std::shared_ptr<Engine>> Engines::engine_of(Place& place) {
     if (const auto loaded = load(place); !loaded) return loaded.error();
   }
   if (place.checked) return place.engine;
+  if (place.engine->kv_positions_max() == 0) {
+    return Error{Errc::unavailable, "one block of keys and values takes more than is allowed",
+                 place.model.name, "allow more (--kv-bytes-max)"};
+  }
   const auto difference = check_engine(*place.engine);
   if (!difference) return difference.error();
   if (!difference->empty()) {

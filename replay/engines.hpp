@@ -30,9 +30,8 @@ using EngineLoader = std::function<Result<std::shared_ptr<local_engine::Engine>>
 /// out, and failed() is true from then on.
 ///
 /// Errors: `not_found`: no place has the weights. `invalid_input`: nor has any, and one of that name cannot be read.
-/// `unavailable`: the
-/// engine failed its check, or its files changed while this ran. Others are those of the engine that has the weights
-/// and does not load.
+/// `unavailable`: the engine failed its check, or EngineOptions::kv_bytes_max has no room for it. Others are those of the
+/// engine that has the weights and does not load.
 class Engines {
  public:
   Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options,

@@ -65,6 +65,8 @@ const char* reason_without_engine(const Error& error) {
       return "unsupported";
     case Errc::out_of_range:
       return "range";
+    case Errc::unavailable:
+      return "memory";
     default:
       return "weights_unreadable";
   }

@@ -269,7 +269,7 @@ TEST_F(BothVerifiersTest, AWrongKeyIsOneProblem) {
   EXPECT_EQ(verify(out, with)->problems.size(), 1u);
   EXPECT_EQ(python(" --key '" + with.vkey + "'"),
             "problem the bundle is signed by another key than the one given: " + reader()->vkey() +
-                "\nINVALID");
+                "; if the log's key was changed since, give the one of that time\nINVALID");
   EXPECT_EQ(python(" --key '" + reader()->vkey() + "'"), "VALID");
 }
 

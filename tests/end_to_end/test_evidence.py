@@ -279,6 +279,23 @@ class Evidence(support.ProgramTest):
         self.assert_one_line_error(support.verbatim("export", "--data", self.data, "--out", self.folder / "w", "--contents", "selected",
                                                     "--disclose", "response.boby"), 2, "response.boby")
 
+    def test_what_is_refused_at_once_is_not_recorded_as_done(self):
+        before = [record["type"] for record in self.records("--all-types")]
+        there, file = self.folder / "there", self.folder / "file"
+        there.mkdir()
+        file.write_text("x")
+        self.assert_one_line_error(support.verbatim("backup", there, "--data", self.data), 2, "at this place already")
+        self.assert_one_line_error(support.verbatim("export", "--out", there, "--data", self.data), 2, "already")
+        self.assert_one_line_error(support.verbatim("export", "--out", file / "x", "--data", self.data), 2, "not a folder")
+        self.assertEqual([record["type"] for record in self.records("--all-types")], before)
+
+    def test_a_damaged_checkpoint_is_no_evidence_against_the_log(self):
+        note = self.run_well("checkpoint", "--data", self.data).out
+        origin, size, *rest = note.split("\n")
+        kept = self.folder / "kept"
+        kept.write_text("\n".join([origin, str(int(size) - 1), *rest]))
+        self.assert_one_line_error(support.verbatim("verify", "--data", self.data, "--checkpoint", kept), 2, "damaged or forged")
+
     def test_a_limit_keeps_the_newest(self):
         ids = [r["id"] for r in self.run_well("log", "list", "--data", self.data, "--json").json["records"]]
         kept = [r["id"] for r in self.run_well("log", "list", "--data", self.data, "--limit", "2", "--json").json["records"]]

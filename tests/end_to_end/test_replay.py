@@ -274,12 +274,14 @@ class ReplayTest(support.ProgramTest):
 
     def test_a_record_that_takes_more_memory_than_is_allowed_is_not_replayed(self):
         with self.gateway("--model", f"demo={support.DEMO_MODEL}") as gateway:
-            long = gateway.post("/v1/completions", {"model": "demo", "prompt": "The log", "temperature": 0, "max_tokens": 140,
+            long = gateway.post("/v1/completions", {"model": "demo", "prompt": "The log", "temperature": 0, "max_tokens": 300,
                                                     "ignore_eos": True}).record
-        run = self.replay("--all", "--kv-bytes-max", 256 << 10)  # 128 positions of this model
+        run = self.replay("--all", "--kv-bytes-max", 512 << 10)  # one block: 256 positions of this model
         self.assertEqual([r["id"] for r in run["records"] if r["reason"] == "memory"], [long])
         self.assertEqual(run["summary"]["BITWISE"], 7)
         self.assertEqual(self.replay("--all")["summary"]["BITWISE"], 8)
+        run = self.replay("--all", "--kv-bytes-max", 256 << 10)  # no block at all
+        self.assertEqual(Counter(r["reason"] for r in run["records"])["memory"], 8)
 
     def test_the_records_of_a_tenant(self):
         self.assertEqual(len(self.replay("--tenant", "default")["records"]), 8)

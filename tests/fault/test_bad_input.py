@@ -74,7 +74,7 @@ class BadInput(support.ProgramTest):
         else:
             self.data.chmod(0)
             self.addCleanup(self.data.chmod, 0o700)
-        for command in (("log", "list"), ("verify",), ("replay", "--all"), ("keys", "list"), ("export", "--out", "/tmp/x/y")):
+        for command in (("log", "list"), ("verify",), ("replay", "--all"), ("keys", "list"), ("export", "--out", self.folder / "x" / "y")):
             ended = subprocess.run([program, *command, "--data", self.data], capture_output=True, text=True, timeout=60,
                                    preexec_fn=other)
             self.assertEqual(ended.returncode, UNFINISHED, ended)

@@ -184,7 +184,7 @@ std::string unknown_member(const std::string& body) {
   const auto json = parse_json(body);
   if (!json || !json->is_object()) return "";
   for (const auto& [name, value] : json->items()) {
-    const auto is = [&](const char* known) { return name == known; };
+    const auto is = [&member = name](const char* known) { return member == known; };
     if (value.is_null() || std::any_of(kRead.begin(), kRead.end(), is) ||
         std::any_of(kWithoutEffect.begin(), kWithoutEffect.end(), is)) {
       continue;

@@ -55,6 +55,16 @@ Hypotheses hypotheses(const ForeignScore& score, float threshold) {
   return {"weights", "prompt", "sampling", "edited"};
 }
 
+/// Nobody has said how far rounding goes here; but no kernel's goes as far as a whole logit unit.
+Hypotheses uncalibrated_hypotheses(const ForeignScore& score) {
+  constexpr float kNearTie = 0.1F, kNoTie = 1;
+  Hypotheses all = hypotheses(score, 0);
+  const float largest = beyond(score, 0).largest;
+  if (all.front() == "truncated" || largest > kNoTie) return all;
+  all.insert(largest <= kNearTie ? all.begin() : all.end(), "rounding");
+  return all;
+}
+
 std::string diverged_text(const ForeignScore& score, float threshold, const Hypotheses& all) {
   const std::size_t count = beyond(score, threshold).count;
   const std::string how_many =
@@ -105,9 +115,7 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
   if (calibration == nullptr) {
     verdict.kind = VerdictKind::diverged;
     verdict.reason = "token";
-    verdict.hypotheses = hypotheses(score, 0);
-    if (verdict.hypotheses.front() != "truncated")
-      verdict.hypotheses.insert(verdict.hypotheses.begin(), "rounding");
+    verdict.hypotheses = uncalibrated_hypotheses(score);
     verdict.detail = differing +
                      "are not the engine's choice, and no calibration says how many honest "
                      "rounding flips: see `verbatim replay calibrate`";

@@ -168,6 +168,7 @@ TEST_F(Foreign, AnEditedWordIsDivergedWhereItStands) {
     EXPECT_NE(std::find(verdict.hypotheses.begin(), verdict.hypotheses.end(), "edited"),
               verdict.hypotheses.end());
     EXPECT_EQ(replay::verdict_fields(verdict)["hypotheses"], verdict.hypotheses);
+    EXPECT_EQ(std::count(verdict.hypotheses.begin(), verdict.hypotheses.end(), "rounding"), 0);
   }
 }
 

@@ -127,7 +127,7 @@ endfunction()
 
 # verbatim_test(audit/log_test.cpp USES verbatim::audit [LABELS unit] [SOURCES more.cpp] [TIMEOUT 60] [THREADS])
 # Makes one test program; every TEST in it becomes one ctest case. The label is unit unless given. THREADS: what it tests
-# runs on more than one thread; it is also labelled `threads`, and is what ThreadSanitizer watches.
+# runs on more than one thread, and is what ThreadSanitizer watches.
 # Two targets build many: test_programs all, threaded_test_programs those with THREADS.
 add_custom_target(test_programs)
 add_custom_target(threaded_test_programs)
@@ -148,7 +148,6 @@ function(verbatim_test source)
     VERBATIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" VERBATIM_BINARY_DIR="${PROJECT_BINARY_DIR}")
   add_dependencies(test_programs ${target})
   if(arg_THREADS)
-    string(APPEND arg_LABELS "\\;threads")
     add_dependencies(threaded_test_programs ${target})
   endif()
   if(folder STREQUAL "gateway")

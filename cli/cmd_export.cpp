@@ -2,7 +2,6 @@
 
 #include "audit/export.hpp"
 #include "cli/append_leaf.hpp"
-#include "cli/show_text.hpp"
 #include "gateway/header_rules.hpp"
 
 #include <kVerifyPy.hpp>
@@ -114,7 +113,7 @@ std::string what_is_missing(const audit::ExportSummary& summary) {
     lines += std::to_string(summary.pruned) + " of the chosen leaves were pruned\n";
   }
   for (const std::string& field : summary.fields_missing) {
-    lines += "no chosen record has a content named " + one_line(field) + "\n";
+    lines += "no chosen record has a content named " + field + "\n";
   }
   return lines;
 }

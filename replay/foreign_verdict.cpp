@@ -66,12 +66,13 @@ Hypotheses uncalibrated_hypotheses(const ForeignScore& score) {
 }
 
 std::string diverged_text(const ForeignScore& score, float threshold, const Hypotheses& all) {
-  const std::size_t count = beyond(score, threshold).count;
+  const Beyond found = beyond(score, threshold);
   const std::string how_many =
-      count == 0 ? "more tokens than honest rounding flips are not the engine's choice"
-                 : std::to_string(count) + " of " + std::to_string(score.deficits.size()) +
-                       " tokens are beyond the threshold, the first at token " +
-                       std::to_string(beyond(score, threshold).first);
+      found.count == 0
+          ? "more tokens than honest rounding flips are not the engine's choice"
+          : std::to_string(found.count) + " of " + std::to_string(score.deficits.size()) +
+                " tokens are beyond the threshold, the first at token " +
+                std::to_string(found.first);
   return how_many + ": " + hypotheses_text(all);
 }
 

@@ -12,12 +12,6 @@ namespace verbatim::replay {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
-
 /// As much of a time as tells columns of that length apart.
 std::string label_of(const std::string& rfc3339, std::int64_t column_us) {
   constexpr std::int64_t kMinuteUs = 60'000'000, kDayUs = 86'400'000'000;
@@ -64,10 +58,10 @@ Html time_line_section(const ReplayRun& run) {
     const double at =
         static_cast<double>(change.time_us - line.start_us) / static_cast<double>(line.column_us);
     if (at >= 0 && at <= static_cast<double>(line.columns.size())) {
-      chart.events.push_back({at, shortened(joined(change.facts), 28)});
+      chart.events.push_back({at, shortened(joined(change.facts, ", "), 28)});
     }
     list += element("li", text(format_rfc3339(change.time_us).substr(0, 19) + "Z, leaf " +
-                               std::to_string(change.index) + ": " + joined(change.facts)));
+                               std::to_string(change.index) + ": " + joined(change.facts, ", ")));
   }
   Html html = element(
       "figure",

@@ -1,6 +1,7 @@
 // What a replay report counts.
 
 #include "gateway/environment.hpp"
+#include "replay/report_parts.hpp"
 #include "replay/time_line.hpp"
 
 #include <algorithm>
@@ -22,12 +23,6 @@ std::string csv_field(std::string text) {
     quoted.push_back(c);
   }
   return quoted + "\"";
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
-  return all;
 }
 
 template <class T>
@@ -181,7 +176,7 @@ std::string replay_csv(const ReplayRun& run) {
                                      engine.profile,
                                      engine.backend,
                                      optional_text(v.environment),
-                                     joined(v.hypotheses),
+                                     joined(v.hypotheses, " "),
                                      v.detail}) {
       if (!std::exchange(first, false)) csv += ",";
       csv += csv_field(field);

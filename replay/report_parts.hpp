@@ -7,12 +7,20 @@
 #include <initializer_list>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace verbatim::replay {
 
 /// "1 answer", "2 answers".
 [[nodiscard]] inline std::string plural(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+[[nodiscard]] inline std::string joined(const std::vector<std::string>& words,
+                                        const std::string& separator) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : separator) + word;
+  return all;
 }
 
 [[nodiscard]] inline Html mono(const std::string& shown) {

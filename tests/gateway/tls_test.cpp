@@ -1,6 +1,7 @@
 // An upstream behind TLS: its certificate and its name are checked.
 
 #include "gateway_fixture.hpp"
+#include "tests/support/shared.hpp"
 
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -65,7 +66,7 @@ class Tls : public GatewayTest {
     upstream_ = std::make_unique<MockUpstream>([&](Wire& wire) { serve(wire, context); });
     add_upstream("mock", "https://127.0.0.1:" + std::to_string(upstream_->port()));
     if (trusted) {
-      const auto path = testing::TempDir() + "/verbatim-gateway-ca.pem";
+      const auto path = fresh_dir() / "ca.pem";
       std::ofstream(path) << certificate.certificate_pem;
       config_.upstreams.back().ca_file = path;
     }

@@ -2,6 +2,7 @@
 // Where tests find the shared data, and how they say that it is not there.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +16,26 @@ inline std::filesystem::path shared_dir() {
   return std::filesystem::path(VERBATIM_SOURCE_DIR) / ".." / "shared";
 }
 
+/// This process's own folder of temporary files: several runs of the tests on one machine do not meet.
+/// Removed at the end, unless a test failed.
+inline const std::filesystem::path& process_dir() {
+  struct Folder {
+    Folder() { std::filesystem::remove_all(path); }
+    ~Folder() {
+      const bool forked = ::getpid() != owner;  // a death test's child: the folder is not its own
+      std::error_code ignored;
+      if (!forked && testing::UnitTest::GetInstance()->Passed()) {
+        std::filesystem::remove_all(path, ignored);
+      }
+    }
+    const pid_t owner = ::getpid();
+    const std::filesystem::path path =
+        std::filesystem::temp_directory_path() / "verbatim-tests" / std::to_string(owner);
+  };
+  static const Folder folder;
+  return folder.path;
+}
+
 /// A fresh, empty folder for the running test, deleted and made anew at each call.
 inline std::filesystem::path fresh_dir(const std::string& suffix = "") {
   const auto* info = testing::UnitTest::GetInstance()->current_test_info();
@@ -22,7 +43,7 @@ inline std::filesystem::path fresh_dir(const std::string& suffix = "") {
   for (char& c : name) {
     if (c == '/') c = '_';
   }
-  const auto path = std::filesystem::temp_directory_path() / "verbatim-tests" / name;
+  const auto path = process_dir() / name;
   std::filesystem::remove_all(path);
   std::filesystem::create_directories(path);
   return path;

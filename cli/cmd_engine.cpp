@@ -1,6 +1,7 @@
 // verbatim engine ...: the local engine without the gateway, for tests, audits and curiosity.
 
 #include "cli/command.hpp"
+#include "cli/engine_bench.hpp"
 #include "cli/engine_json.hpp"
 #include "cli/fingerprint_files.hpp"
 #include "cli/layer_files.hpp"
@@ -445,55 +446,6 @@ int run_selfcheck(const Context& context, const std::string& model, double secon
   return report->passed ? kDone : kBadFinding;
 }
 
-struct BenchFlags {
-  std::size_t prompt_tokens = 256, output_tokens = 128;
-};
-
-int run_bench(const Context& context, const EngineFlags& flags, const BenchFlags& wanted) {
-  const auto engine = load_engine(flags);
-  if (!engine) return fail(engine.error());
-  std::mt19937_64 random(1);
-  GenerationRequest request;
-  const std::size_t prompt = std::min(wanted.prompt_tokens, (*engine)->context_max() / 2);
-  for (std::size_t i = 0; i < prompt; ++i) {
-    request.prompt_ids.push_back(
-        static_cast<local_engine::TokenId>(random() % (*engine)->vocab_size()));
-  }
-  request.tokens_max =
-      static_cast<std::uint32_t>(std::min(wanted.output_tokens, (*engine)->context_max() / 2));
-  request.ignore_eos = true;
-  const auto result = (*engine)->generate_and_wait(request);
-  if (!result) return fail(result.error());
-  std::vector<local_engine::TokenId> output;
-  for (const auto& token : result->tokens) output.push_back(token.id);
-  const SystemClock clock;
-  const std::int64_t start = clock.steady_us();
-  const auto scored = (*engine)->score(request, output);
-  if (!scored) return fail(scored.error());
-  const double score_seconds = static_cast<double>(clock.steady_us() - start) / 1e6;
-  const auto prefill = static_cast<double>(result->prompt_tokens) / result->prefill_seconds;
-  const auto decode = static_cast<double>(result->tokens.size()) / result->decode_seconds;
-  // Of the answer alone, though its prompt is computed too: what a replay does beside what the answer took.
-  const auto score = static_cast<double>(output.size()) / score_seconds;
-  const double faster = (result->prefill_seconds + result->decode_seconds) / score_seconds;
-  if (context.json) {
-    print_json({{"backend", (*engine)->backend()},
-                {"prompt_tokens", prompt},
-                {"output_tokens", output.size()},
-                {"prefill_tokens_per_s", prefill},
-                {"decode_tokens_per_s", decode},
-                {"score_tokens_per_s", score},
-                {"score_times_faster", faster},
-                {"same_digest", scored->logits_digest == result->logits_digest}});
-  } else {
-    std::cout << (*engine)->backend() << ": prefill " << prefill << ", decode " << decode
-              << ", score " << score
-              << " tokens/s of the answer; prompt and answer together took 1/" << faster
-              << " of the time of generating\n";
-  }
-  return scored->logits_digest == result->logits_digest ? kDone : kBadFinding;
-}
-
 void add_generation_options(CLI::App& command, GenerateFlags& flags) {
   flags.engine.add(command);
   CLI::Option* prompt = command.add_option(
@@ -596,15 +548,11 @@ void add_engine(CLI::App& app, Context& context) {
   CLI::App* bench = engine->add_subcommand("bench", "tokens a second: prefill, decode, score");
   auto bench_flags = std::make_shared<BenchFlags>();
   check_flags->add(*bench);
-  bench->add_option("--prompt-tokens", bench_flags->prompt_tokens, "at most half of the context")
-      ->check(whole_number(1, 1'000'000))
-      ->capture_default_str();
-  bench->add_option("--output-tokens", bench_flags->output_tokens, "at most half of the context")
-      ->check(whole_number(1, 1'000'000))
-      ->capture_default_str();
+  bench_flags->add(*bench);
   add_common(*bench, context, "verbatim engine bench --json");
   bench->callback([&context, check_flags, bench_flags] {
-    context.exit_code = run_bench(context, *check_flags, *bench_flags);
+    const auto loaded = load_engine(*check_flags);
+    context.exit_code = loaded ? run_bench(context, **loaded, *bench_flags) : fail(loaded.error());
   });
 }
 

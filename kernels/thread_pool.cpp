@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -17,6 +18,14 @@ namespace {
 
 using Body = std::function<void(std::size_t, std::size_t)>;
 
+constexpr int kLooks = 2000;  // some ten microseconds
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 int usable_processors() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
@@ -26,45 +35,60 @@ int usable_processors() {
 }  // namespace
 
 struct ThreadPool::State {
-  std::mutex mutex;
-  std::condition_variable work_given, work_done;
-  std::uint64_t round = 0;  // counts run() calls: a worker takes part once in each
+  // Between two operators lie microseconds, and to wake a sleeping thread takes longer: so who waits looks for a moment
+  // before it sleeps. What is to be done is written before `round` and read after it.
   std::size_t tasks = 0;
   const Body* body = nullptr;
-  std::size_t busy = 0;  // workers that have not finished this round
-  bool stop = false;
+  std::atomic<std::uint64_t> round = 0;  // counts run() calls: a worker takes part once in each
+  std::atomic<std::size_t> busy = 0;     // workers that have not finished this round
+  std::atomic<bool> stop = false;
+  std::mutex mutex;  // for sleeping alone
+  std::condition_variable work_given, work_done;
   std::vector<std::jthread> workers;
 
   /// The share of thread `index` of all threads: contiguous, sizes differing by at most one.
-  void work(std::size_t index, std::size_t task_count, const Body& work_body) const {
+  void work(std::size_t index) const {
     const std::size_t all = workers.size() + 1;
-    const std::size_t begin = task_count * index / all;
-    const std::size_t end = task_count * (index + 1) / all;
-    if (begin < end) work_body(begin, end);
+    const std::size_t begin = tasks * index / all;
+    const std::size_t end = tasks * (index + 1) / all;
+    if (begin < end) (*body)(begin, end);
+  }
+
+  template <class Ready>
+  void wait(std::condition_variable& condition, const Ready& ready) {
+    for (int look = 0; look < kLooks; ++look) {
+      if (ready()) return;
+      pause();
+    }
+    std::unique_lock lock(mutex);
+    condition.wait(lock, ready);
+  }
+
+  /// Makes `change`, which a sleeping thread is waiting for, in such a way that it cannot fall asleep after.
+  template <class Change>
+  void wake(std::condition_variable& condition, const Change& change) {
+    {
+      const std::lock_guard lock(mutex);
+      change();
+    }
+    condition.notify_all();
   }
 
   void serve(std::size_t index) {
     make_floating_point_exact();
     std::uint64_t seen = 0;
-    std::unique_lock lock(mutex);
     while (true) {
-      work_given.wait(lock, [&] { return stop || round != seen; });
-      if (stop) return;
-      seen = round;
-      const std::size_t count = tasks;
-      const Body* work_body = body;
-      lock.unlock();
-      work(index, count, *work_body);
-      lock.lock();
-      if (--busy == 0) work_done.notify_one();
+      wait(work_given, [&] { return stop.load() || round.load() != seen; });
+      if (stop.load()) return;
+      ++seen;
+      work(index);
+      if (busy.fetch_sub(1) == 1) wake(work_done, [] {});
     }
   }
 };
 
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   const int wanted = threads > 0 ? threads : usable_processors();
-  // Reserved before any worker starts: they read the vector's size.
-  std::unique_lock lock(state_->mutex);
   state_->workers.reserve(static_cast<std::size_t>(wanted - 1));
   for (int i = 1; i < wanted; ++i) {
     state_->workers.emplace_back(
@@ -73,11 +97,7 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stop = true;
-  }
-  state_->work_given.notify_all();
+  state_->wake(state_->work_given, [&] { state_->stop = true; });
   for (std::jthread& worker : state_->workers) worker.join();
 }
 
@@ -89,17 +109,12 @@ void ThreadPool::run(std::size_t tasks, const Body& body) {
     if (tasks > 0) body(0, tasks);
     return;
   }
-  {
-    const std::lock_guard lock(state.mutex);
-    state.tasks = tasks;
-    state.body = &body;
-    state.busy = state.workers.size();
-    ++state.round;
-  }
-  state.work_given.notify_all();
-  state.work(0, tasks, body);
-  std::unique_lock lock(state.mutex);
-  state.work_done.wait(lock, [&] { return state.busy == 0; });
+  state.tasks = tasks;
+  state.body = &body;
+  state.busy = state.workers.size();
+  state.wake(state.work_given, [&] { ++state.round; });
+  state.work(0);
+  state.wait(state.work_done, [&] { return state.busy.load() == 0; });
 }
 
 void run_tasks(ThreadPool* pool, std::size_t tasks, const Body& body) {

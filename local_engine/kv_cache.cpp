@@ -7,6 +7,8 @@
 namespace verbatim::local_engine {
 namespace {
 
+constexpr std::size_t kIdleBytesMax = 128u << 20;
+
 std::vector<TokenId> edge(std::span<const TokenId> ids, std::size_t index) {
   const auto part = ids.subspan(index * kernels::kBlock, kernels::kBlock);
   return {part.begin(), part.end()};
@@ -15,8 +17,34 @@ std::vector<TokenId> edge(std::span<const TokenId> ids, std::size_t index) {
 }  // namespace
 
 // 256 positions of f32 are a multiple of 64 bytes in every page, so each page is aligned when the first is.
-KvBlock::KvBlock(std::size_t layers, std::size_t page_floats)
-    : memory_(2 * layers * page_floats * sizeof(float)), page_floats_(page_floats) {}
+KvPool::KvPool(std::size_t layers, std::size_t page_floats)
+    : shelf_(std::make_shared<Shelf>()), page_floats_(page_floats) {
+  shelf_->block_bytes = 2 * layers * page_floats * sizeof(float);
+}
+
+std::shared_ptr<KvBlock> KvPool::take() const {
+  kernels::AlignedMemory memory;
+  {
+    const std::lock_guard lock(shelf_->mutex);
+    if (!shelf_->idle.empty()) {
+      memory = std::move(shelf_->idle.back());
+      shelf_->idle.pop_back();
+    }
+  }
+  if (memory.get() == nullptr) memory = kernels::AlignedMemory(shelf_->block_bytes);
+  return {
+      new KvBlock(std::move(memory), page_floats_), [shelf = shelf_](KvBlock* block) {
+        const std::unique_ptr<KvBlock> ended(block);
+        const std::lock_guard lock(shelf->mutex);
+        if ((shelf->idle.size() + 1) * shelf->block_bytes <= kIdleBytesMax || shelf->idle.empty())
+          shelf->idle.push_back(std::move(block->memory_));
+      }};
+}
+
+std::size_t KvPool::idle_blocks() const {
+  const std::lock_guard lock(shelf_->mutex);
+  return shelf_->idle.size();
+}
 
 void SequenceKv::append(std::shared_ptr<KvBlock> block) {
   for (std::size_t layer = 0; layer < pages_.size(); ++layer)

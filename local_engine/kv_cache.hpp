@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace verbatim::local_engine {
@@ -18,14 +20,38 @@ namespace verbatim::local_engine {
 /// A block that a sequence has filled is never written again, so that others may read it.
 class KvBlock {
  public:
-  KvBlock(std::size_t layers, std::size_t page_floats);
+  KvBlock(kernels::AlignedMemory memory, std::size_t page_floats)
+      : memory_(std::move(memory)), page_floats_(page_floats) {}
   [[nodiscard]] kernels::KvPage page(std::size_t layer) const {
     float* const first = reinterpret_cast<float*>(memory_.get());
     return {first + 2 * layer * page_floats_, first + (2 * layer + 1) * page_floats_};
   }
 
  private:
+  friend class KvPool;
   kernels::AlignedMemory memory_;
+  std::size_t page_floats_;
+};
+
+/// Where blocks come from and go back to: memory that was used a moment ago costs nothing, while the system clears every
+/// page that it gives. Blocks may outlive the pool, and end on any thread.
+class KvPool {
+ public:
+  KvPool(std::size_t layers, std::size_t page_floats);
+  [[nodiscard]] std::size_t block_bytes() const { return shelf_->block_bytes; }
+  /// Not initialised: it holds what a sequence before left there, which attention never reads.
+  [[nodiscard]] std::shared_ptr<KvBlock> take() const;
+  /// How many wait to be used again.
+  [[nodiscard]] std::size_t idle_blocks() const;
+
+ private:
+  /// Blocks that nobody uses, as many as kIdleBytesMax allows and one at least.
+  struct Shelf {
+    std::size_t block_bytes = 0;
+    std::mutex mutex;
+    std::vector<kernels::AlignedMemory> idle;
+  };
+  std::shared_ptr<Shelf> shelf_;
   std::size_t page_floats_;
 };
 

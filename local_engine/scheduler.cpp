@@ -141,14 +141,13 @@ void Scheduler::deliver(const std::vector<Planned>& planned, const std::vector<F
   std::vector<RowOutcome> outcomes(wanted.size());
   for (std::size_t first = 0; first < wanted.size(); first += slice) {
     const std::size_t count = std::min(slice, wanted.size() - first);
-    logits_.resize(count * vocab);
-    model_.logits(first, count, logits_.data());
+    float* logits = logits_.take(count * vocab);
+    model_.logits(first, count, logits);
     auto* pool = count > 1 ? model_.pool() : nullptr;
     kernels::run_tasks(pool, count, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         const auto& [job, index] = wanted[first + i];
-        outcomes[first + i] =
-            job->evaluate(model_.backend(), {logits_.data() + i * vocab, vocab}, index);
+        outcomes[first + i] = job->evaluate(model_.backend(), {logits + i * vocab, vocab}, index);
       }
     });
   }

@@ -51,7 +51,7 @@ class Scheduler {
   std::size_t blocks_reserved_ = 0;
   PrefixCache prefixes_;
   std::deque<std::shared_ptr<Job>> running_;  // who was served longest ago is first
-  std::vector<float> logits_;                 // (rows of a slice, vocab)
+  kernels::Scratch logits_;                   // (rows of a slice, vocab)
 };
 
 }  // namespace verbatim::local_engine

@@ -143,7 +143,7 @@ struct BlockedMatmul {
   static constexpr std::size_t kPanel = kPanelRows;
   static constexpr std::size_t kRows = kTileRows<V>;
   static constexpr std::size_t kChunk =
-      kRows * 20;  // rows of x whose K block stays in the second-level cache
+      kRows * 22;  // rows of x whose K block stays in the second-level cache
 
   const PanelRange& range;
 

@@ -15,6 +15,10 @@ namespace {
 
 // Below this many multiply-adds a second thread costs more than it brings.
 constexpr std::size_t kThreadedOperationsMin = 1u << 19;
+// What an element costs, in multiply-adds of a matrix product: of element-wise work, and where each lies on a cache line
+// of its own.
+constexpr std::size_t kElementCost = 8;
+constexpr std::size_t kScatteredCost = 32;
 constexpr std::size_t kRopePositionsFirst = 1024;
 
 /// inv[i] of the configured kind. Numerics section 3.
@@ -45,6 +49,8 @@ Model::Model(ModelConfig config, kernels::Backend backend, int threads)
     : config_(std::move(config)),
       backend_(backend),
       pool_(std::make_unique<kernels::ThreadPool>(threads)) {
+  kv_pool_ = std::make_unique<KvPool>(config_.layers,
+                                      kernels::kv_page_floats(config_.kv_heads, config_.head_dim));
   attention_.heads = config_.heads;
   attention_.kv_heads = config_.kv_heads;
   attention_.head_dim = config_.head_dim;
@@ -99,15 +105,7 @@ Result<void> Model::check_files() const {
   return {};
 }
 
-std::size_t Model::kv_block_bytes() const {
-  return 2 * config_.layers * kernels::kv_page_floats(config_.kv_heads, config_.head_dim) *
-         sizeof(float);
-}
-
-std::shared_ptr<KvBlock> Model::new_kv_block() const {
-  return std::make_shared<KvBlock>(config_.layers,
-                                   kernels::kv_page_floats(config_.kv_heads, config_.head_dim));
-}
+std::size_t Model::kv_block_bytes() const { return kv_pool_->block_bytes(); }
 
 Result<void> Model::grow_rope(std::size_t positions) {
   for (Rotation& rotation : rotations_) {
@@ -149,17 +147,18 @@ void Model::normalize(const float* x, std::size_t rows, const std::vector<float>
   kernels::rmsnorm(backend_,
                    {rows, width, static_cast<float>(config_.rms_norm_eps), false, x, width,
                     weights.data(), out, width},
-                   pool_for(rows * width));
+                   pool_for(kElementCost * rows * width));
 }
 
 void Model::embed(std::span<const ForwardRow> rows) {
   const std::size_t width = config_.hidden_size;
-  x_.resize(rows.size() * width);
-  for (std::size_t r = 0; r < rows.size(); ++r)
+  float* x = x_.take(rows.size() * width);
+  each_row(rows.size(), kScatteredCost * width, [&](std::size_t r) {
     weights_.embedding.parts.front().unpack_row(static_cast<std::size_t>(rows[r].token),
-                                                x_.data() + r * width);
+                                                x + r * width);
+  });
   if (config_.embedding_scale != 1)
-    kernels::scale_in_place(backend_, x_.data(), config_.embedding_scale, x_.size());
+    kernels::scale_in_place(backend_, x, config_.embedding_scale, rows.size() * width);
 }
 
 /// q and k of every row, before the rotation.
@@ -176,14 +175,35 @@ void Model::normalize_heads(const LayerWeights& layer, std::size_t rows) {
     }
     return;
   }
-  for (std::size_t r = 0; r < rows; ++r) {
+  each_row(rows, kElementCost * width, [&](std::size_t r) {
     float* q = qkv_.data() + r * width;
     float* k = q + q_width;
     kernels::rmsnorm(backend_, {config_.heads, head_dim, eps, false, q, head_dim,
                                 layer.q_norm.data(), q, head_dim});
     kernels::rmsnorm(backend_, {config_.kv_heads, head_dim, eps, false, k, head_dim,
                                 layer.k_norm.data(), k, head_dim});
-  }
+  });
+}
+
+/// q and k of every row.
+void Model::rotate(std::size_t layer, std::size_t rows) {
+  const std::size_t head_dim = config_.head_dim, q_width = config_.heads * head_dim;
+  const std::size_t width = weights_.layers[layer].qkv.rows();
+  each_row(rows, kElementCost * width, [&](std::size_t r) {
+    for (const auto& [heads, offset] :
+         {std::pair{config_.heads, std::size_t{0}}, std::pair{config_.kv_heads, q_width}})
+      kernels::rope_rotate(backend_, rope_of(layer),
+                           {1, heads, head_dim, kernels::RopePairing::half_split, &positions_[r],
+                            qkv_.data() + r * width + offset, width});
+  });
+}
+
+/// The branch's output onto the residual stream.
+void Model::add_branch(std::size_t rows) {
+  const std::size_t width = config_.hidden_size;
+  each_row(rows, kElementCost * width, [&](std::size_t r) {
+    kernels::add_in_place(backend_, x_.data() + r * width, branch_.data() + r * width, width);
+  });
 }
 
 void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
@@ -191,8 +211,7 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
   const std::size_t head_dim = config_.head_dim;
   const std::size_t q_width = config_.heads * head_dim, kv_width = config_.kv_heads * head_dim;
   const std::size_t width = q_width + 2 * kv_width;
-  qkv_.resize(rows.size() * width);
-  multiply(layer.qkv, normed_.data(), rows.size(), qkv_.data());
+  multiply(layer.qkv, normed_.data(), rows.size(), qkv_.take(rows.size() * width));
   watch_projections(index, rows, Operator::q, Operator::k);
   watch({index, Operator::v}, rows, qkv_.data() + q_width + kv_width, kv_width, width);
 
@@ -200,50 +219,43 @@ void Model::attend(std::size_t index, std::span<ForwardRow> rows) {
     normalize_heads(layer, rows.size());
     watch_projections(index, rows, Operator::q_norm, Operator::k_norm);
   }
-  for (const auto& [heads, offset] :
-       {std::pair{config_.heads, std::size_t{0}}, std::pair{config_.kv_heads, q_width}})
-    kernels::rope_rotate(backend_, rope_of(index),
-                         {rows.size(), heads, head_dim, kernels::RopePairing::half_split,
-                          positions_.data(), qkv_.data() + offset, width});
+  rotate(index, rows.size());
   watch_projections(index, rows, Operator::q_rotated, Operator::k_rotated);
 
   // Every key and value of the pass is stored before any query reads: rows of one sequence see
   // those before them.
-  attended_.resize(rows.size() * q_width);
+  float* attended = attended_.take(rows.size() * q_width);
   std::vector<kernels::AttentionRow> queries(rows.size());
   kernels::AttentionShape shape = attention_;
   shape.window = config_.windows[index];
-  std::size_t keys = 0;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
+  each_row(rows.size(), kScatteredCost * 2 * kv_width, [&](std::size_t r) {
     const float* q = qkv_.data() + r * width;
     const auto* pages = rows[r].kv->pages(index);
     const std::size_t position = rows[r].position;
     kernels::kv_store(shape, pages[position / kernels::kBlock], position % kernels::kBlock,
                       q + q_width, q + q_width + kv_width);
-    queries[r] = {q, attended_.data() + r * q_width, position, pages, false};
-    keys += shape.window == 0 ? position + 1 : std::min(position + 1, shape.window);
-  }
+    queries[r] = {q, attended + r * q_width, position, pages, false};
+  });
+  std::size_t keys = 0;
+  for (const auto& row : rows)
+    keys += shape.window == 0 ? row.position + 1 : std::min(row.position + 1, shape.window);
   kernels::attention(backend_, shape, queries, pool_for(2 * keys * q_width));
   for (std::size_t r = 0; r < rows.size(); ++r) rows[r].range |= queries[r].range;
-  watch({index, Operator::attention}, rows, attended_.data(), q_width, q_width);
-
-  branch_.resize(rows.size() * config_.hidden_size);
-  multiply(layer.output, attended_.data(), rows.size(), branch_.data());
+  watch({index, Operator::attention}, rows, attended, q_width, q_width);
+  multiply(layer.output, attended, rows.size(), branch_.data());
 }
 
 void Model::feed_forward(const FeedForward& weights, const float* x, std::size_t rows, float* out) {
   const std::size_t width = weights.down.cols();
-  gate_up_.resize(rows * 2 * width);
-  gated_.resize(rows * width);
-  multiply(weights.gate_up, x, rows, gate_up_.data());
-  kernels::run_tasks(pool_for(rows * width * 8), rows, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t r = begin; r < end; ++r) {
-      const float* gate = gate_up_.data() + r * 2 * width;
-      const auto gated = config_.activation == Activation::silu ? kernels::swiglu : kernels::geglu;
-      gated(backend_, gate, gate + width, width, gated_.data() + r * width);
-    }
+  float* gate_up = gate_up_.take(rows * 2 * width);
+  float* product = gated_.take(rows * width);
+  multiply(weights.gate_up, x, rows, gate_up);
+  const auto gated = config_.activation == Activation::silu ? kernels::swiglu : kernels::geglu;
+  each_row(rows, kElementCost * width, [&](std::size_t r) {
+    const float* gate = gate_up + r * 2 * width;
+    gated(backend_, gate, gate + width, width, product + r * width);
   });
-  multiply(weights.down, gated_.data(), rows, out);
+  multiply(weights.down, product, rows, out);
 }
 
 void Model::forward(std::span<ForwardRow> rows) {
@@ -263,8 +275,8 @@ void Model::forward(std::span<ForwardRow> rows) {
   // branch once more before it is added.
   embed(rows);
   watch({0, Operator::embedding}, rows, x_);
-  const std::size_t values = rows.size() * config_.hidden_size;
-  normed_.resize(values);
+  normed_.take(rows.size() * config_.hidden_size);
+  branch_.take(rows.size() * config_.hidden_size);
   for (std::size_t i = 0; i < config_.layers; ++i) {
     const LayerWeights& layer = weights_.layers[i];
     normalize(x_.data(), rows.size(), layer.attention_norm, normed_.data());
@@ -275,7 +287,7 @@ void Model::forward(std::span<ForwardRow> rows) {
       normalize(branch_.data(), rows.size(), layer.post_attention_norm, branch_.data());
       watch({i, Operator::attention_post_norm}, rows, branch_);
     }
-    kernels::add_in_place(backend_, x_.data(), branch_.data(), values);
+    add_branch(rows.size());
     watch({i, Operator::attention_residual}, rows, x_);
     normalize(x_.data(), rows.size(), layer.feed_forward_norm, normed_.data());
     watch({i, Operator::feed_forward_norm}, rows, normed_);
@@ -290,7 +302,7 @@ void Model::forward(std::span<ForwardRow> rows) {
       normalize(branch_.data(), rows.size(), layer.post_feed_forward_norm, branch_.data());
       watch({i, Operator::feed_forward_post_norm}, rows, branch_);
     }
-    kernels::add_in_place(backend_, x_.data(), branch_.data(), values);
+    add_branch(rows.size());
     watch({i, Operator::feed_forward_residual}, rows, x_);
   }
 
@@ -302,9 +314,8 @@ void Model::forward(std::span<ForwardRow> rows) {
     std::memmove(x_.data() + wanted * width, x_.data() + r * width, width * sizeof(float));
     ++wanted;
   }
-  last_.resize(wanted * width);
   if (wanted == 0) return;
-  normalize(x_.data(), wanted, weights_.final_norm, last_.data());
+  normalize(x_.data(), wanted, weights_.final_norm, last_.take(wanted * width));
   if (!watched_) return;
   std::vector<ForwardRow> chosen;
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(chosen),

@@ -42,7 +42,7 @@ class Model {
   [[nodiscard]] kernels::Backend backend() const { return backend_; }
   [[nodiscard]] kernels::ThreadPool* pool() { return pool_.get(); }
   [[nodiscard]] std::size_t kv_block_bytes() const;
-  [[nodiscard]] std::shared_ptr<KvBlock> new_kv_block() const;
+  [[nodiscard]] std::shared_ptr<KvBlock> new_kv_block() const { return kv_pool_->take(); }
 
   /// `storage_failed` when a file that weights are read from is not what it was: no result of this
   /// model may be given out any more. Cheap: one system call a file, none when all was copied.
@@ -81,8 +81,7 @@ class Model {
   void digest_rows(const LayerStage& stage, std::span<const ForwardRow> rows, const float* x,
                    std::size_t width, std::size_t stride);
   /// Rows of hidden_size values.
-  void watch(const LayerStage& stage, std::span<const ForwardRow> rows,
-             const std::vector<float>& x) {
+  void watch(const LayerStage& stage, std::span<const ForwardRow> rows, const kernels::Scratch& x) {
     watch(stage, rows, x.data(), config_.hidden_size, config_.hidden_size);
   }
   void watch_projections(std::size_t layer, std::span<const ForwardRow> rows, Operator q,
@@ -90,6 +89,15 @@ class Model {
   void watch_gates(std::size_t layer, std::span<const ForwardRow> rows);
   /// Null when the work is too small to be worth waking threads. The bits are the same either way.
   [[nodiscard]] kernels::ThreadPool* pool_for(std::size_t operations);
+  /// body(r) for each row, shared out among threads: `operations` a row. A row writes what is its own alone.
+  template <class Body>
+  void each_row(std::size_t rows, std::size_t operations, const Body& body) {
+    kernels::run_tasks(pool_for(rows * operations), rows, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t r = begin; r < end; ++r) body(r);
+    });
+  }
+  void add_branch(std::size_t rows);
+  void rotate(std::size_t layer, std::size_t rows);
 
   ModelConfig config_;
   kernels::Backend backend_;
@@ -106,16 +114,17 @@ class Model {
   [[nodiscard]] static Result<Rotation> make_rotation(const RopeConfig& rope, std::size_t dim);
   std::vector<Rotation> rotations_;  // the model's, then, if they have one, that of windowed layers
   kernels::AttentionShape attention_;
+  std::unique_ptr<KvPool> kv_pool_;
 
   // Buffers of one pass, kept for the next. R: rows of the pass.
-  std::vector<float> x_;                // (R, hidden): the residual stream
-  std::vector<float> normed_;           // (R, hidden)
-  std::vector<float> qkv_;              // (R, (heads + 2 kv_heads) * head_dim)
-  std::vector<float> attended_;         // (R, heads * head_dim)
-  std::vector<float> branch_;           // (R, hidden)
-  std::vector<float> gate_up_;          // (R, 2 * intermediate)
-  std::vector<float> gated_;            // (R, intermediate)
-  std::vector<float> last_;             // (rows that want logits, hidden)
+  kernels::Scratch x_;                  // (R, hidden): the residual stream
+  kernels::Scratch normed_;             // (R, hidden)
+  kernels::Scratch qkv_;                // (R, (heads + 2 kv_heads) * head_dim)
+  kernels::Scratch attended_;           // (R, heads * head_dim)
+  kernels::Scratch branch_;             // (R, hidden)
+  kernels::Scratch gate_up_;            // (R, 2 * intermediate)
+  kernels::Scratch gated_;              // (R, intermediate)
+  kernels::Scratch last_;               // (rows that want logits, hidden)
   std::vector<std::size_t> positions_;  // (R)
 };
 

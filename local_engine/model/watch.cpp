@@ -32,7 +32,7 @@ void Model::watch_projections(std::size_t layer, std::span<const ForwardRow> row
 }
 
 void Model::watch_gates(std::size_t layer, std::span<const ForwardRow> rows) {
-  const std::size_t width = gated_.size() / rows.size();
+  const std::size_t width = weights_.layers[layer].dense.down.cols();
   watch({layer, Operator::gate}, rows, gate_up_.data(), width, 2 * width);
   watch({layer, Operator::up}, rows, gate_up_.data() + width, width, 2 * width);
   watch({layer, Operator::gated}, rows, gated_.data(), width, width);

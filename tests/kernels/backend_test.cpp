@@ -6,6 +6,8 @@
 #include <xmmintrin.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 namespace verbatim::kernels::test {
 namespace {
@@ -53,6 +55,25 @@ TEST(ThreadPools, EveryTaskRunsOnceInContiguousRanges) {
       EXPECT_LE(ranges, threads);
     }
   }
+}
+
+TEST(ThreadPools, RoundsFollowEachOtherAtOnceOrAfterTheWorkersFellAsleep) {
+  ThreadPool pool(3);
+  std::size_t runs = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::size_t mine[3] = {0, 0, 0};  // no atomics: what a round wrote must be seen after it
+    pool.run(3, [&](std::size_t begin, std::size_t) { ++mine[begin]; });
+    runs += mine[0] + mine[1] + mine[2];
+    if (round % 300 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(runs, 9000u);
+  // And a caller that has to sleep until a worker is done.
+  std::atomic<int> ended = 0;
+  pool.run(3, [&](std::size_t begin, std::size_t) {
+    if (begin > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ++ended;
+  });
+  EXPECT_EQ(ended, 3);
 }
 
 TEST(ThreadPools, WorkersKeepSubnormals) {

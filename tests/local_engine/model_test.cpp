@@ -7,6 +7,10 @@
 #include "tests/local_engine/engine_fixture.hpp"
 #include "tests/local_engine/reference_model.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
 namespace verbatim::local_engine {
 namespace {
 
@@ -101,6 +105,39 @@ TEST_P(ModelTest, LogitsAreThoseOfTheF64ReferenceUpToRounding) {
   RecordProperty("worst_error", std::to_string(worst));
   EXPECT_LT(worst, 1e-4);
   EXPECT_GT(worst, 0);  // f32 is not f64: an error of zero would mean that nothing was compared
+}
+
+TEST_P(ModelTest, WhatABlockHeldBeforeMakesNoDifference) {
+  const auto folder = test::fresh_dir();
+  test::write_tiny_model(folder, GetParam().model);
+  TinyRandom random(22);
+  const auto ids = random_ids(random, 270, GetParam().model.vocab);
+  const auto files = open_model(folder).value();
+  const auto model = Model::load(files, kernels::best_backend(), 2).value();
+  const auto& config = model->config();
+  const auto run = [&](float left_over) {
+    SequenceKv kv(config.layers);
+    for (int i = 0; i < 2; ++i) {
+      kv.append(model->new_kv_block());
+      const std::size_t floats = kernels::kv_page_floats(config.kv_heads, config.head_dim);
+      for (std::size_t layer = 0; layer < config.layers; ++layer) {
+        std::fill_n(kv.pages(layer)[i].k, floats, left_over);
+        std::fill_n(kv.pages(layer)[i].v, floats, left_over);
+      }
+    }
+    std::vector<float> logits(ids.size() * config.vocab_size);
+    for (std::size_t at = 0; at < ids.size();) {  // passes of 100 rows, then one by one
+      const std::size_t count = at < 200 ? 100 : 1;
+      std::vector<ForwardRow> rows;
+      for (std::size_t p = at; p < at + count; ++p) rows.push_back({ids[p], p, &kv, true, false});
+      model->forward(rows);
+      model->logits(0, count, logits.data() + at * config.vocab_size);
+      at += count;
+    }
+    return logits;
+  };
+  const auto clean = run(0), poisoned = run(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(std::memcmp(clean.data(), poisoned.data(), clean.size() * sizeof(float)), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, ModelTest, testing::ValuesIn(variants()),

@@ -46,7 +46,7 @@ def main():
                 def bench(prompt):
                     """An answer of 256 tokens to a prompt of so many."""
                     run = subprocess.run([a.program, "engine", "bench", "--model", model.out, "--threads", str(threads), "--json",
-                                          "--prompt-tokens", str(prompt), "--output-tokens", "256"],
+                                          "--no-prefix-cache", "--prompt-tokens", str(prompt), "--output-tokens", "256"],
                                          stdout=subprocess.PIPE, check=True)
                     found = json.loads(run.stdout)
                     if not found["same_digest"]:

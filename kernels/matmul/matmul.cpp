@@ -11,6 +11,7 @@ namespace {
 
 // Below this many multiply-adds a hand-over to another thread costs more than it saves.
 constexpr std::size_t kWorthThreads = std::size_t{1} << 18;
+constexpr std::size_t kWorthThreadsToCopy = std::size_t{1} << 14;  // floats
 
 template <class T>
 void pack_panel(std::span<const std::byte* const> rows, std::size_t cols, T* out) {
@@ -31,6 +32,32 @@ std::vector<const std::byte*> rows_of(const WeightsView& view) {
     rows.push_back(static_cast<const std::byte*>(view.data) + n * step);
   }
   return rows;
+}
+
+std::size_t tile_rows(Backend backend) {
+  return backend == Backend::avx512 ? detail::kTileRowsAvx512 : detail::kTileRowsAvx2;
+}
+
+/// The rows of x as detail::tile_offset() says. Valid until the next call on this thread.
+const float* lay_out_tiles(const MatmulArgs& args, std::size_t cols, std::size_t tile,
+                           ThreadPool* pool) {
+  if (args.m == 1) return args.x;  // one row is its own layout
+  thread_local Scratch tiles;      // as large as the largest product yet
+  float* out = tiles.take(args.m * cols);
+  run_tasks(pool, (args.m + tile - 1) / tile, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t first = begin * tile; first < std::min(end * tile, args.m); first += tile) {
+      const std::size_t rows = std::min(tile, args.m - first);
+      for (std::size_t block = 0; block < cols; block += kBlock) {
+        const std::size_t depth = std::min(kBlock, cols - block);
+        float* to = out + detail::tile_offset(args.m, block, depth, first);
+        for (std::size_t r = 0; r < rows; ++r) {
+          const float* row = args.x + (first + r) * args.x_stride + block;
+          for (std::size_t k = 0; k < depth; ++k) to[k * rows + r] = row[k];
+        }
+      }
+    }
+  });
+  return out;
 }
 
 }  // namespace
@@ -78,11 +105,16 @@ void PackedWeights::unpack_row(std::size_t n, float* out) const {
 
 void matmul(Backend backend, const PackedWeights& w, const MatmulArgs& args, ThreadPool* pool) {
   if (args.m == 0 || w.rows() == 0) return;
-  const bool small = args.m * w.rows() * w.cols() < kWorthThreads;
-  run_tasks(small ? nullptr : pool, w.panels(), [&](std::size_t begin, std::size_t end) {
-    const detail::PanelRange range{w.data(),  w.row_data(), w.dtype(),    w.rows(), w.cols(),
-                                   begin,     end,          args.x,       args.m,   args.x_stride,
-                                   args.bias, args.y,       args.y_stride};
+  if (args.m * w.rows() * w.cols() < kWorthThreads) pool = nullptr;
+  const float* tiles =
+      backend == Backend::scalar
+          ? nullptr
+          : lay_out_tiles(args, w.cols(), tile_rows(backend),
+                          args.m * w.cols() < kWorthThreadsToCopy ? nullptr : pool);
+  run_tasks(pool, w.panels(), [&](std::size_t begin, std::size_t end) {
+    const detail::PanelRange range{w.data(),      w.row_data(), w.dtype(), w.rows(),     w.cols(),
+                                   begin,         end,          args.x,    tiles,        args.m,
+                                   args.x_stride, args.bias,    args.y,    args.y_stride};
     switch (backend) {
       case Backend::scalar:
         return detail::matmul_scalar(range);

@@ -69,7 +69,7 @@ constexpr std::size_t panels_of(std::size_t rows) {
   return rows == 1 ? 4 : rows <= 3 ? 2 : 1;
 }
 template <class V>
-constexpr std::size_t kTileRows = V::kRegisters == 32 ? 12 : 6;
+constexpr std::size_t kTileRows = V::kRegisters == 32 ? kTileRowsAvx512 : kTileRowsAvx2;
 
 /// Where a tile finds the weights of one block: packed floats.
 template <class V, Dtype dtype>
@@ -173,23 +173,23 @@ struct BlockedMatmul {
     if constexpr (rows > 1) tile_row<rows - 1>(source, range, count, x, y, depth, first);
   }
 
+  /// Where the tile of rows that begins at `first` lies in the block that begins at `block`.
+  [[nodiscard]] const float* tile_at(std::size_t block, std::size_t first) const {
+    return range.tiles + tile_offset(range.m, block, depth_at(block), first);
+  }
+
   /// Few rows: the weights are read once, each panel from its first byte to its last, for memory is what is waited for.
   void few_rows() const {
-    float* packed = new float[range.m * range.cols];
-    for (std::size_t block = 0; block < range.cols; block += kBlock) {
-      interleave(range.x + block, range.m, depth_at(block), packed + range.m * block);
-    }
     constexpr std::size_t kGroup = panels_of<V>(1);
     for (std::size_t p = range.begin; p < range.end; p += kGroup) {
       PanelRange group = range;
       group.begin = p;
       group.end = range.end - p < kGroup ? range.end : p + kGroup;
       for (std::size_t block = 0; block < range.cols; block += kBlock) {
-        tile_row(Source(range, block), group, range.m, packed + range.m * block, range.y,
-                 depth_at(block), block == 0);
+        tile_row(Source(range, block), group, range.m, tile_at(block, 0), range.y, depth_at(block),
+                 block == 0);
       }
     }
-    delete[] packed;
   }
 
   /// How many k the block that begins at `block` has.
@@ -197,36 +197,25 @@ struct BlockedMatmul {
     return range.cols - block < kBlock ? range.cols - block : kBlock;
   }
 
-  /// (rows, depth) of x to (depth, rows).
-  void interleave(const float* x, std::size_t rows, std::size_t depth, float* out) const {
-    for (std::size_t r = 0; r < rows; ++r) {
-      const float* source = x + r * range.x_stride;
-      for (std::size_t k = 0; k < depth; ++k) out[k * rows + r] = source[k];
-    }
-  }
-
-  /// Many rows: for each K block, each group of panels meets all tiles of rows while it is in the first-level cache.
-  void many_rows(const float* x, float* y, std::size_t m, float* packed) const {
+  /// Many rows, `m` from `first` on: for each K block, each group of panels meets all tiles of rows while it is in the
+  /// first-level cache.
+  void many_rows(std::size_t first, std::size_t m) const {
     constexpr std::size_t kGroup = panels_of<V>(kRows);
+    float* y = range.y + first * range.y_stride;
     for (std::size_t block = 0; block < range.cols; block += kBlock) {
-      const std::size_t depth = depth_at(block);
-      for (std::size_t r = 0; r < m; r += kRows) {
-        const std::size_t rows = m - r < kRows ? m - r : kRows;
-        interleave(x + r * range.x_stride + block, rows, depth, packed + r * kBlock);
-      }
       const Source source(range, block);
       for (std::size_t p = range.begin; p < range.end; p += kGroup) {
         PanelRange group = range;
         group.begin = p;
         group.end = range.end - p < kGroup ? range.end : p + kGroup;
-        all_tiles(source, group, y, m, packed, depth, block == 0);
+        all_tiles(source, group, y, m, tile_at(block, first), depth_at(block), block == 0);
       }
     }
   }
 
   /// One group of panels, one block of k. Quantised weights become floats once, for all tiles.
   [[gnu::noinline]] static void all_tiles(const Source& source, const PanelRange& group, float* y,
-                                          std::size_t m, const float* packed, std::size_t depth,
+                                          std::size_t m, const float* tiles, std::size_t depth,
                                           bool first) {
     if constexpr (Source::kQuantised) {
       alignas(64) float weights[panels_of<V>(kRows) * kBlock * kPanel];
@@ -243,12 +232,12 @@ struct BlockedMatmul {
       decoded.rows = group.rows - group.begin * kPanel;
       using Floats = PackedSource<V, Dtype::f32>;
       return BlockedMatmul<V, Floats>::all_tiles(Floats(weights, kBlock * kPanel * sizeof(float)),
-                                                 decoded, y + group.begin * kPanel, m, packed,
-                                                 depth, first);
+                                                 decoded, y + group.begin * kPanel, m, tiles, depth,
+                                                 first);
     }
     for (std::size_t r = 0; r < m; r += kRows) {
       const std::size_t rows = m - r < kRows ? m - r : kRows;
-      tile_row(source, group, rows, packed + r * kBlock, y + r * group.y_stride, depth, first);
+      tile_row(source, group, rows, tiles + r * depth, y + r * group.y_stride, depth, first);
     }
   }
 
@@ -267,12 +256,9 @@ struct BlockedMatmul {
     } else if (range.m <= kRows) {
       few_rows();
     } else {
-      float* packed = new float[kChunk * kBlock];
       for (std::size_t r = 0; r < range.m; r += kChunk) {
-        const std::size_t rows = range.m - r < kChunk ? range.m - r : kChunk;
-        many_rows(range.x + r * range.x_stride, range.y + r * range.y_stride, rows, packed);
+        many_rows(r, range.m - r < kChunk ? range.m - r : kChunk);
       }
-      delete[] packed;
     }
     if (range.bias != nullptr) add_bias();
   }

@@ -32,8 +32,9 @@ TEST(Portable, MatrixProductsHaveTheSameBits) {
     const std::vector<float> x = random_floats(m * k, 2, kind);
     const PackedWeights w({stored.data(), Dtype::f32, n, k});
     std::vector<float> usual(m * n), portable(m * n);
-    detail::PanelRange range{w.data(), nullptr, Dtype::f32,   n, k, 0, w.panels(), x.data(), m,
-                             k,        nullptr, usual.data(), n};
+    detail::PanelRange range{w.data(), nullptr,    Dtype::f32,   n,       k,
+                             0,        w.panels(), x.data(),     nullptr, m,
+                             k,        nullptr,    usual.data(), n};
     detail::matmul_scalar(range);
     range.y = portable.data();
     detail::matmul_portable(range);

@@ -28,7 +28,7 @@ Result<audit::RecordFilter> filter_of(const ListFlags& flags) {
   filter.status = flags.status;
   filter.limit = flags.limit;
   filter.newest_first = flags.limit > 0;  // the newest are kept; printed oldest first all the same
-  filter.exchanges_only = !flags.all_types;
+  if (flags.all_types) filter.type.clear();
   return filter;
 }
 

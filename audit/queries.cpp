@@ -253,9 +253,10 @@ Result<void> Queries::leaves_by_time(const LeafSelection& wanted,
   return choose(by_time_, by_time_newest_, wanted.type);
 }
 
-Result<void> Queries::ids_of_status(std::string_view status,
-                                    const std::function<bool(Bytes)>& each) {
-  return each_row(ids_of_status_.run(status), [&](const Rows& rows) { return each(rows.blob(0)); });
+Result<void> Queries::ends_of_status(std::string_view status,
+                                     const std::function<bool(Bytes, std::int64_t)>& each) {
+  return each_row(ends_of_status_.run(status),
+                  [&](const Rows& rows) { return each(rows.blob(0), rows.integer(1)); });
 }
 
 Result<std::optional<LeafRow>> Queries::request_of(Bytes id) { return end_of(id, "request"); }

@@ -116,8 +116,9 @@ class Queries {
   /// Leaves by time and index, without their bytes.
   Result<void> leaves_by_time(const LeafSelection& selection,
                               const std::function<bool(const LeafRow&)>& each);
-  /// The ids of exchanges that ended so, in no order. Not for `complete`, which has no index.
-  Result<void> ids_of_status(std::string_view status, const std::function<bool(Bytes id)>& each);
+  /// The exchanges that ended so, and when; the last to end is first. Not for `complete`, which has no index.
+  Result<void> ends_of_status(std::string_view status,
+                              const std::function<bool(Bytes id, std::int64_t time_us)>& each);
   /// The request and the response of a record, without their bytes.
   [[nodiscard]] Result<std::optional<LeafRow>> request_of(Bytes id);
   [[nodiscard]] Result<std::optional<LeafRow>> response_of(Bytes id);
@@ -184,8 +185,9 @@ class Queries {
 #undef VERBATIM_OF_MODEL
 #undef VERBATIM_OF_TENANT
 #undef VERBATIM_OF_TYPE
-  Statement ids_of_status_{db_, R"(
-      SELECT id FROM leaf WHERE type = 'response' AND status <> 'complete' AND status = ?1)"};
+  Statement ends_of_status_{db_, R"(
+      SELECT id, time_us FROM leaf
+      WHERE type = 'response' AND status <> 'complete' AND status = ?1 ORDER BY time_us DESC)"};
   Statement end_of_{db_, R"(
       SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
       WHERE id = ?1 AND type = ?2 ORDER BY idx LIMIT 1)"};

@@ -133,6 +133,13 @@ class Chosen {
     keep_the_first();
     return std::move(records_);
   }
+  /// Whether no record from before `time_us` can be among the first any more.
+  [[nodiscard]] bool settled(std::int64_t time_us) {
+    if (!filter_.newest_first || filter_.limit == 0 || records_.size() < filter_.limit)
+      return false;
+    keep_the_first();
+    return records_.back().time_us > time_us;
+  }
 
  private:
   void keep_the_first() {
@@ -179,7 +186,9 @@ Result<std::vector<RecordSummary>> list_open(Queries& queries, const RecordFilte
 Result<std::vector<RecordSummary>> list_status(Queries& queries, const RecordFilter& filter) {
   Chosen chosen(filter);
   Result<void> failed;
-  const auto read = queries.ids_of_status(filter.status, [&](Bytes id) {
+  // A request is older than its end (as the clock had it): the newest are found before all have been looked at.
+  const auto read = queries.ends_of_status(filter.status, [&](Bytes id, std::int64_t ended_us) {
+    if (chosen.settled(ended_us)) return false;
     const auto request = queries.request_of(id);
     if (!request) {
       failed = request.error();

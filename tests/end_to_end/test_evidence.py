@@ -107,6 +107,7 @@ class Evidence(support.ProgramTest):
             self.assertIn(answer.record, listed)
         self.assertEqual(listed[self.answers[1].record]["status"], "cache_hit")
         self.assertEqual({r["id"] for r in self.records("--status", "rejected")}, {self.answers[5].record})
+        self.assertEqual(self.records("--status", "open"), [])
         self.assertEqual(len(self.records("--limit", "2")), 2)
         self.assertEqual(self.records("--since", "2100-01-01T00:00:00Z"), [])
 

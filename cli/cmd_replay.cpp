@@ -325,7 +325,7 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
         verdict.kind == VerdictKind::bitwise || verdict.kind == VerdictKind::token_exact;
     if (run.verdicts.size() <= kAllShown || !well) print_verdict(verdict);
   }
-  std::cout << run.verdicts.size() << " records";
+  std::cout << run.verdicts.size() << (run.verdicts.size() == 1 ? " record" : " records");
   for (const auto& [kind, count] : counts)
     std::cout << ' ' << count << ' ' << replay::verdict_name(kind);
   std::cout << '\n' << run.design << '\n';

@@ -184,7 +184,7 @@ class ReplayTest(support.ProgramTest):
     def test_the_terminal_says_how_many_of_each_and_why_not(self):
         lines = self.run_well("replay", "--data", self.data, "--all").out.splitlines()
         self.assertIn("8 records: 7 BITWISE (87.5 %), 1 NOT_REPLAYABLE (12.5 %)", lines)
-        self.assertIn("  not replayable, rejected: 1", lines)
+        self.assertIn("  not replayable, status: 1", lines)
 
     def test_a_run_that_was_killed_goes_on_too(self):
         begun = subprocess.Popen([support.VERBATIM, "replay", "--all", "--data", self.data],

@@ -30,7 +30,8 @@ TEST(Config, BaseUrlsTellHostAndPort) {
   EXPECT_EQ(parse_base_url("http://[::1]:8").value().host_field(), "[::1]:8");
   EXPECT_EQ(parse_base_url("http://[::1]:8").value().address.host, "::1");
   for (const char* bad : {"", "h:80", "ftp://h", "http://", "http://u:p@h", "http://h?x",
-                          "http://h#f", "http://h:99999"}) {
+                          "http://h#f", "http://h:99999", "http://h%0d%0aX-Y: z", "http://a%20b",
+                          "http://a%2fb", "http://a%40b", "http://h%00"}) {
     EXPECT_FALSE(parse_base_url(bad)) << bad;
   }
   // The message must not repeat a password.

@@ -14,8 +14,8 @@ namespace {
 
 using namespace gateway;
 
-/// Made here, a stream's size is in proportion to the answer's and the reverse; each choice repeats the answer's head.
-bool is_bounded(std::size_t made, std::size_t of) { return made <= 4096 + 64 * of + of * of; }
+/// What is made here is in proportion to what it was made of.
+bool is_bounded(std::size_t made, std::size_t of) { return made <= (128u << 10) + 80 * of; }
 
 void check_openai(Api api, std::string_view body) {
   if (const auto whole = openai_whole_of(api, body)) {
@@ -28,6 +28,7 @@ void check_openai(Api api, std::string_view body) {
   }
   if (const auto stream = openai_stream_of(api, body, true)) {
     VERBATIM_CHECK(stream->ends_with("data: [DONE]\n\n"));
+    VERBATIM_CHECK(is_bounded(stream->size(), body.size()));
     (void)openai_whole_of(api, *stream);
   }
 }
@@ -39,6 +40,7 @@ void check_anthropic(std::string_view body) {
     VERBATIM_CHECK(comparable_answer(Api::anthropic_messages, true, body).has_value());
   }
   if (const auto stream = anthropic_stream_of(body)) {
+    VERBATIM_CHECK(is_bounded(stream->size(), body.size()));
     VERBATIM_CHECK(anthropic_whole_of(*stream).has_value());
   }
 }

@@ -23,6 +23,11 @@ struct Read {
   bool operator==(const Read&) const = default;
 };
 
+/// Read whole, and without a fault.
+bool is_good(const Read& read) {
+  return read.done && !read.failed && read.fault == HttpFault::none;
+}
+
 std::string names_of(const Fields& fields) {
   std::string all;
   for (const Field& field : fields.all()) all += field.name + ":" + field.value + "\n";
@@ -102,7 +107,8 @@ Read read_response(std::string_view bytes, std::uint8_t choice, bool head_only, 
   out.keep_alive = parser.keep_alive();
   out.names = std::move(collected.names);
   out.body = std::move(collected.body);
-  if (collected.bytes_expected && !head_only && collected.head && out.done && out.status != 304) {
+  if (collected.bytes_expected && !head_only && collected.head && out.done && out.status != 304 &&
+      out.status != 204) {
     VERBATIM_CHECK(out.body.size() == *collected.bytes_expected);
   }
   if (head_only) VERBATIM_CHECK(out.body.empty());
@@ -114,15 +120,13 @@ void run(std::string_view input) {
   const std::uint8_t kind = take_choice(input);
   if ((kind & 1) == 0) {
     const Read a = read_request(input, 255), b = read_request(input, choice);
-    // Which of two faults is told first may depend on what had come.
-    VERBATIM_CHECK((a.fault == HttpFault::none) == (b.fault == HttpFault::none));
-    if (a.fault == HttpFault::none) VERBATIM_CHECK(a == b);
+    // When a fault is told, and which of two, may depend on what had come; not what is read without one.
+    if (is_good(a) || is_good(b)) VERBATIM_CHECK(a == b);
   } else {
     const bool head_only = (kind & 2) != 0, upgrade = (kind & 4) != 0;
     const Read a = read_response(input, 255, head_only, upgrade);
     const Read b = read_response(input, choice, head_only, upgrade);
-    VERBATIM_CHECK(a.failed == b.failed);
-    if (!a.failed) VERBATIM_CHECK(a == b);
+    if (is_good(a) || is_good(b)) VERBATIM_CHECK(a == b);
   }
 }
 

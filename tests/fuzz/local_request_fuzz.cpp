@@ -36,7 +36,6 @@ const Engine& engine() {
 void check_question(const LocalQuestion& question) {
   VERBATIM_CHECK(!question.choices.empty() && question.choices.size() <= 4096);
   for (const local_engine::GenerationRequest& choice : question.choices) {
-    VERBATIM_CHECK(choice.prompt_ids.size() <= engine().context_max());
     for (const local_engine::TokenId id : choice.prompt_ids) {
       VERBATIM_CHECK(id >= 0 && static_cast<std::size_t>(id) < engine().vocab_size());
     }

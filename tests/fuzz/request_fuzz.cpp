@@ -35,7 +35,7 @@ void check_request(Api api, std::string_view body) {
   if (!preimage) return;
   // The same question in canonical form is the same question.
   const auto canonical_body = canonicalize(body, Numbers::literal);
-  VERBATIM_CHECK(canonical_body.has_value());
+  if (!canonical_body) return;  // for a member that is no part of the question
   VERBATIM_CHECK(cache_preimage(head, api, *canonical_body, "model", "scope") == preimage);
   VERBATIM_CHECK(cache_preimage(head, api, body, "model", "other") != preimage);
   const RequestFacts again = read_request(api, *canonical_body);

@@ -72,7 +72,11 @@ void run(std::string_view input) {
   std::size_t at = 0;
   for (std::size_t i = 0; i < scanned.events.size(); ++i) {
     const EventSpan& span = scanned.events[i];
-    VERBATIM_CHECK(span.begin == cut.events[i].begin && span.end == cut.events[i].end);
+    // Taken between the CR and the LF that end it, an event is shorter by the LF.
+    const bool without_lf = cut.events[i].end + 1 == span.end && input[span.end - 1] == '\n' &&
+                            input[span.end - 2] == '\r';
+    VERBATIM_CHECK(span.begin == cut.events[i].begin);
+    VERBATIM_CHECK(span.end == cut.events[i].end || without_lf);
     VERBATIM_CHECK(span.begin >= at && span.end > span.begin && span.end <= input.size());
     at = span.end;
     (void)parse_sse_event(input.substr(span.begin, span.end - span.begin)).data();

@@ -26,7 +26,8 @@ std::vector<std::string> seeds() {
       {"type", "Unigram"},
       {"unk_id", 0},
       {"byte_fallback", false},
-      {"vocab", {{"<unk>", 0.0}, {"\xE2\x96\x81", -1.5}, {"h", -2.0}, {"he", -2.5}}}};
+      {"vocab", Json::array({Json::array({"<unk>", 0.0}), Json::array({"\xE2\x96\x81", -1.5}),
+                             Json::array({"h", -2.0}), Json::array({"he", -2.5})})}};
   unigram["normalizer"] = {
       {"type", "Sequence"},
       {"normalizers",

@@ -25,7 +25,8 @@ struct Fixed {
     json["model"] = {
         {"type", "Unigram"},
         {"unk_id", 0},
-        {"vocab", {{"<unk>", 0.0}, {"\xE2\x96\x81", -1.5}, {"h", -2.0}, {"he", -2.5}}}};
+        {"vocab", Json::array({Json::array({"<unk>", 0.0}), Json::array({"\xE2\x96\x81", -1.5}),
+                               Json::array({"h", -2.0}), Json::array({"he", -2.5})})}};
     json["normalizer"] = {{"type", "NFKC"}};
     json["pre_tokenizer"] = {
         {"type", "Metaspace"}, {"replacement", "\xE2\x96\x81"}, {"prepend_scheme", "first"}};

@@ -5,7 +5,7 @@
 //   fuzz_targets TARGET FILE...               these inputs
 //   fuzz_targets TARGET [--runs N]            its seeds, and N mutations of them, always the same
 //
-// Linked with libFuzzer (VERBATIM_LIBFUZZER) the last two are libFuzzer's own: whatever follows the target's name goes to it.
+// Linked with libFuzzer (VERBATIM_LIBFUZZER) the last two are its own: whatever follows the target's name goes to it.
 // An input on which the process ends, or that takes longer than kSecondsMax, is left in fuzz-TARGET-crash.
 
 #include "schema/file.hpp"
@@ -29,10 +29,6 @@
 namespace verbatim::fuzz {
 
 namespace {
-
-constexpr unsigned kSecondsMax = 20;
-// A run ends here even where its mutations are not done: how far a slow machine comes is not what is tested.
-constexpr std::chrono::seconds kRunMax{20};
 
 std::vector<Target>& targets() {
   static std::vector<Target> all;
@@ -111,6 +107,10 @@ int choose_target(int& argc, char**& argv) {
 #else
 
 namespace {
+
+constexpr unsigned kSecondsMax = 20;
+// A run ends here even where its mutations are not done: how far a slow machine comes is not what is tested.
+constexpr std::chrono::seconds kRunMax{20};
 
 std::string crash_file;
 std::string_view running;

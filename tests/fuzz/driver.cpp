@@ -109,8 +109,9 @@ int choose_target(int& argc, char**& argv) {
 namespace {
 
 constexpr unsigned kSecondsMax = 20;
+constexpr std::size_t kRuns = 500;
 // A run ends here even where its mutations are not done: how far a slow machine comes is not what is tested.
-constexpr std::chrono::seconds kRunMax{20};
+constexpr std::chrono::seconds kRunMax{3};
 
 std::string crash_file;
 std::string_view running;
@@ -192,7 +193,7 @@ int run_program(const std::vector<std::string>& arguments) {
   } else {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_signal);
   }
-  if (arguments.size() == 1) return run_mutations(*target, 1000);
+  if (arguments.size() == 1) return run_mutations(*target, kRuns);
   if (arguments.size() == 3 && arguments[1] == "--runs") {
     return run_mutations(*target, std::strtoul(arguments[2].c_str(), nullptr, 10));
   }

@@ -112,6 +112,21 @@ TEST(Sse, HoldsBackATerminalEventFromItsFirstByte) {
   }
 }
 
+TEST(Sse, AByteOrderMarkIsHeldBackWithTheTerminalEventBehindIt) {
+  SseScanner scanner;
+  for (const char byte : std::string_view("\xEF\xBB\xBF"
+                                          "data: [DONE]\n\n")) {
+    scanner.push({&byte, 1});
+    EXPECT_EQ(scanner.free_until(), 0u);
+  }
+  EXPECT_TRUE(scanner.terminal_seen());
+  SseScanner other;
+  other.push("\xEF\xBB");
+  EXPECT_EQ(other.free_until(), 0u);
+  other.push("x");
+  EXPECT_EQ(other.free_until(), 3u);
+}
+
 TEST(Sse, LetsGoWhatOnlyBeganLikeATerminalEvent) {
   SseScanner scanner;
   scanner.push("event: message_sto");

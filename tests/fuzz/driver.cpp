@@ -159,8 +159,8 @@ int replay(const Target& target, const std::vector<std::string>& files) {
   return 0;
 }
 
-int run_mutations(const Target& target, std::size_t runs) {
-  const auto end = std::chrono::steady_clock::now() + kRunMax;
+int run_mutations(const Target& target, std::size_t runs, std::chrono::seconds time_max) {
+  const auto end = std::chrono::steady_clock::now() + time_max;
   const std::vector<std::string> seeds = target.seeds();
   for (const std::string& seed : seeds) run_one(target, seed);
   Mutator mutator(seeds, target.dictionary);
@@ -193,9 +193,10 @@ int run_program(const std::vector<std::string>& arguments) {
   } else {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_signal);
   }
-  if (arguments.size() == 1) return run_mutations(*target, kRuns);
+  if (arguments.size() == 1) return run_mutations(*target, kRuns, kRunMax);
   if (arguments.size() == 3 && arguments[1] == "--runs") {
-    return run_mutations(*target, std::strtoul(arguments[2].c_str(), nullptr, 10));
+    return run_mutations(*target, std::strtoul(arguments[2].c_str(), nullptr, 10),
+                         std::chrono::hours(24));
   }
   return replay(*target, {arguments.begin() + 1, arguments.end()});
 }

@@ -42,7 +42,7 @@ RecordSummary summarize(std::uint64_t index, const LeafHead& head, const Json& l
 }
 
 bool fits(const RecordFilter& filter, const RecordSummary& record) {
-  return (!filter.exchanges_only || record.type == "request") &&
+  return (filter.type.empty() || record.type == filter.type) &&
          (!filter.since_us || record.time_us >= *filter.since_us) &&
          (!filter.until_us || record.time_us < *filter.until_us) &&
          (filter.model.empty() || record.model == filter.model) &&

@@ -228,16 +228,42 @@ Result<void> Queries::content_ids_of_key(std::int64_t kek, std::uint64_t from,
                   [&](const Rows& rows) { return each(rows.size(0)); });
 }
 
-Result<void> Queries::leaves_by_time(std::int64_t since_us, std::int64_t until_us,
-                                     std::string_view type, bool newest_first,
+Result<void> Queries::leaves_by_time(const LeafSelection& wanted,
                                      const std::function<bool(const LeafRow&)>& each) {
-  Statement& statement = newest_first ? newest_first_ : oldest_first_;
-  return each_row(statement.run(since_us, until_us, type),
-                  [&](const Rows& rows) { return each(leaf_row(rows, false)); });
+  const bool request = wanted.type == "request";
+  const auto choose = [&](Statement& oldest, Statement& newest,
+                          std::string_view value) -> Result<void> {
+    return each_row(
+        (wanted.newest_first ? newest : oldest).run(wanted.since_us, wanted.until_us, value),
+        [&](const Rows& rows) {
+          const LeafRow row = leaf_row(rows, false);
+          const auto fits = [](std::string_view asked, const std::optional<std::string>& has) {
+            return asked.empty() || asked == has.value_or("");
+          };
+          if (!fits(wanted.model, row.summary.model) || !fits(wanted.tenant, row.summary.tenant))
+            return true;
+          return each(row);
+        });
+  };
+  if (request && !wanted.model.empty()) return choose(by_model_, by_model_newest_, wanted.model);
+  if (request && !wanted.tenant.empty() && wanted.tenant != "default")
+    return choose(by_tenant_, by_tenant_newest_, wanted.tenant);
+  if (!request && !wanted.type.empty() && wanted.type != "response")
+    return choose(by_type_, by_type_newest_, wanted.type);
+  return choose(by_time_, by_time_newest_, wanted.type);
 }
 
-Result<std::optional<LeafRow>> Queries::response_of(Bytes id) {
-  Rows rows = response_of_.run(id);
+Result<void> Queries::ends_of_status(std::string_view status,
+                                     const std::function<bool(Bytes, std::int64_t)>& each) {
+  return each_row(ends_of_status_.run(status),
+                  [&](const Rows& rows) { return each(rows.blob(0), rows.integer(1)); });
+}
+
+Result<std::optional<LeafRow>> Queries::request_of(Bytes id) { return end_of(id, "request"); }
+Result<std::optional<LeafRow>> Queries::response_of(Bytes id) { return end_of(id, "response"); }
+
+Result<std::optional<LeafRow>> Queries::end_of(Bytes id, std::string_view type) {
+  Rows rows = end_of_.run(id, type);
   const auto row = rows.next();
   if (!row) return row.error();
   if (!*row) return std::optional<LeafRow>();

@@ -14,7 +14,7 @@
 namespace verbatim::audit {
 
 inline constexpr std::int64_t kLogApplicationId = 0x7662'6c67;  // "vblg"
-inline constexpr std::int64_t kLogVersion = 5;
+inline constexpr std::int64_t kLogVersion = 6;
 
 /// A row of `checkpoint`.
 struct StoredCheckpoint {
@@ -49,6 +49,13 @@ struct ContentRow {
 [[nodiscard]] Result<void> check_log_version(Database& db);
 
 /// The connection must outlive it. `not_found` where a row is missing.
+/// Leaves of a time. At most one of `model` and `tenant` is looked up; both, and `type`, may be "": any.
+struct LeafSelection {
+  std::int64_t since_us = 0, until_us = 0;
+  std::string_view type, model, tenant;
+  bool newest_first = false;
+};
+
 class Queries {
  public:
   explicit Queries(const Database& db) : db_(db) {}
@@ -106,15 +113,21 @@ class Queries {
   /// Contents wrapped by this key that are there, from `from` on. Reads every row's head.
   Result<void> content_ids_of_key(std::int64_t kek, std::uint64_t from,
                                   const std::function<bool(std::uint64_t id)>& each);
-  /// Leaves by time and index. Only those of `type` unless it is "".
-  Result<void> leaves_by_time(std::int64_t since_us, std::int64_t until_us, std::string_view type,
-                              bool newest_first, const std::function<bool(const LeafRow&)>& each);
-  /// The response of a record, without its bytes.
+  /// Leaves by time and index, without their bytes.
+  Result<void> leaves_by_time(const LeafSelection& selection,
+                              const std::function<bool(const LeafRow&)>& each);
+  /// The exchanges that ended so, and when; the last to end is first. Not for `complete`, which has no index.
+  Result<void> ends_of_status(std::string_view status,
+                              const std::function<bool(Bytes id, std::int64_t time_us)>& each);
+  /// The request and the response of a record, without their bytes.
+  [[nodiscard]] Result<std::optional<LeafRow>> request_of(Bytes id);
   [[nodiscard]] Result<std::optional<LeafRow>> response_of(Bytes id);
   [[nodiscard]] Result<std::optional<std::uint64_t>> canonical_output(const Digest& key,
                                                                       std::int64_t now_us);
 
  private:
+  [[nodiscard]] Result<std::optional<LeafRow>> end_of(Bytes id, std::string_view type);
+
   const Database& db_;
   Statement leaf_count_{db_, "SELECT coalesce(max(idx) + 1, 0) FROM leaf"};
   Statement newest_checkpoint_{
@@ -153,17 +166,31 @@ class Queries {
       SELECT id, length(sealed) FROM content WHERE id >= ?1 AND id < ?2 AND sealed IS NOT NULL)"};
   Statement content_ids_of_key_{db_, R"(
       SELECT id FROM content WHERE id >= ?2 AND kek = ?1 AND sealed IS NOT NULL ORDER BY id)"};
-  Statement oldest_first_{db_, R"(
+  // The conditions are those of the indexes in schema/sql/0006_log.sql, word for word: else they do not serve.
+#define VERBATIM_LEAVES(condition, order)                                         \
+  "SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf " \
+  "WHERE time_us >= ?1 AND time_us < ?2 AND " condition " ORDER BY time_us" order ", idx" order
+#define VERBATIM_OF_MODEL "type = 'request' AND model = ?3"
+#define VERBATIM_OF_TENANT "type = 'request' AND tenant <> 'default' AND tenant = ?3"
+#define VERBATIM_OF_TYPE "type NOT IN ('request', 'response') AND type = ?3"
+  Statement by_time_{db_, VERBATIM_LEAVES("?3 IN ('', type)", "")};
+  Statement by_time_newest_{db_, VERBATIM_LEAVES("?3 IN ('', type)", " DESC")};
+  Statement by_model_{db_, VERBATIM_LEAVES(VERBATIM_OF_MODEL, "")};
+  Statement by_model_newest_{db_, VERBATIM_LEAVES(VERBATIM_OF_MODEL, " DESC")};
+  Statement by_tenant_{db_, VERBATIM_LEAVES(VERBATIM_OF_TENANT, "")};
+  Statement by_tenant_newest_{db_, VERBATIM_LEAVES(VERBATIM_OF_TENANT, " DESC")};
+  Statement by_type_{db_, VERBATIM_LEAVES(VERBATIM_OF_TYPE, "")};
+  Statement by_type_newest_{db_, VERBATIM_LEAVES(VERBATIM_OF_TYPE, " DESC")};
+#undef VERBATIM_LEAVES
+#undef VERBATIM_OF_MODEL
+#undef VERBATIM_OF_TENANT
+#undef VERBATIM_OF_TYPE
+  Statement ends_of_status_{db_, R"(
+      SELECT id, time_us FROM leaf
+      WHERE type = 'response' AND status <> 'complete' AND status = ?1 ORDER BY time_us DESC)"};
+  Statement end_of_{db_, R"(
       SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
-      WHERE time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR type = ?3)
-      ORDER BY time_us, idx)"};
-  Statement newest_first_{db_, R"(
-      SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
-      WHERE time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR type = ?3)
-      ORDER BY time_us DESC, idx DESC)"};
-  Statement response_of_{db_, R"(
-      SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
-      WHERE id = ?1 AND type = 'response' ORDER BY idx LIMIT 1)"};
+      WHERE id = ?1 AND type = ?2 ORDER BY idx LIMIT 1)"};
   Statement canonical_output_{db_, R"(
       SELECT leaf FROM canonical_output WHERE key = ?1 AND (expires_us = 0 OR expires_us > ?2))"};
 };

@@ -14,6 +14,7 @@ namespace verbatim::audit {
 namespace {
 
 constexpr std::string_view kOpen = "open";  // status of an exchange without response
+constexpr std::string_view kComplete = "complete";
 
 Error no_leaf(std::string what, const std::filesystem::path& folder) {
   return Error{Errc::not_found, std::move(what), folder.string(), ""};
@@ -49,6 +50,7 @@ class LogReader::Impl {
   Result<Checkpoint> newest(Queries& queries, std::string& note);
   Result<StoredLeaf> leaf(Queries& queries, std::uint64_t index) const;
   Result<std::vector<RecordSummary>> list(Queries& queries, const RecordFilter& filter) const;
+  Result<std::vector<RecordPlace>> places(Queries& queries, const RecordFilter& filter) const;
   Result<OpenedContent> content(Queries& queries, std::uint64_t index, std::string_view field);
   Result<std::string> receipt(Queries& queries, std::uint64_t index, const std::string& note,
                               const std::string& token);
@@ -95,37 +97,150 @@ Result<StoredLeaf> LogReader::Impl::leaf(Queries& queries, std::uint64_t index) 
   return StoredLeaf{index, std::move(*bytes), std::move(*json)};
 }
 
-Result<std::vector<RecordSummary>> LogReader::Impl::list(Queries& queries,
-                                                         const RecordFilter& filter) const {
-  std::vector<RecordSummary> records;
-  Result<void> response_read;
-  auto read = queries.leaves_by_time(
-      filter.since_us.value_or(std::numeric_limits<std::int64_t>::min()),
-      filter.until_us.value_or(std::numeric_limits<std::int64_t>::max()),
-      filter.exchanges_only ? "request" : "", filter.newest_first, [&](const LeafRow& row) {
+namespace {
+
+LeafSelection selection_of(const RecordFilter& filter) {
+  return {filter.since_us.value_or(std::numeric_limits<std::int64_t>::min()),
+          filter.until_us.value_or(std::numeric_limits<std::int64_t>::max()),
+          filter.type,
+          filter.model,
+          filter.tenant,
+          filter.newest_first};
+}
+
+/// How the exchange of a request ended.
+Result<void> add_end(Queries& queries, RecordSummary& record) {
+  const auto response = queries.response_of(Bytes(record.id.bytes));
+  if (!response) return response.error();
+  record.status = kOpen;
+  if (*response) {
+    record.response_index = (*response)->index;
+    record.status = (*response)->summary.status.value_or("");
+    record.cache = (*response)->summary.cache.value_or("");
+  }
+  return {};
+}
+
+/// The records that fit, in the filter's order: all, or the first so many.
+class Chosen {
+ public:
+  explicit Chosen(const RecordFilter& filter) : filter_(filter) {}
+  void add(RecordSummary record) {
+    records_.push_back(std::move(record));
+    if (filter_.limit != 0 && records_.size() >= 2 * filter_.limit) keep_the_first();
+  }
+  std::vector<RecordSummary> take() {
+    keep_the_first();
+    return std::move(records_);
+  }
+  /// Whether no record from before `time_us` can be among the first any more.
+  [[nodiscard]] bool settled(std::int64_t time_us) {
+    if (!filter_.newest_first || filter_.limit == 0 || records_.size() < filter_.limit)
+      return false;
+    keep_the_first();
+    return records_.back().time_us > time_us;
+  }
+
+ private:
+  void keep_the_first() {
+    std::sort(records_.begin(), records_.end(),
+              [newest = filter_.newest_first](const RecordSummary& a, const RecordSummary& b) {
+                const auto x = std::pair(a.time_us, a.index), y = std::pair(b.time_us, b.index);
+                return newest ? y < x : x < y;
+              });
+    if (filter_.limit != 0 && records_.size() > filter_.limit) records_.resize(filter_.limit);
+  }
+  const RecordFilter& filter_;
+  std::vector<RecordSummary> records_;
+};
+
+[[nodiscard]] bool fits(const RecordFilter& filter, const RecordSummary& record) {
+  const LeafSelection wanted = selection_of(filter);
+  return record.time_us >= wanted.since_us && record.time_us < wanted.until_us &&
+         (filter.model.empty() || record.model == filter.model) &&
+         (filter.tenant.empty() || record.tenant == filter.tenant);
+}
+
+/// Exchanges without an end: none is older than the newest checkpoint says.
+Result<std::vector<RecordSummary>> list_open(Queries& queries, const RecordFilter& filter) {
+  const auto newest = queries.newest_checkpoint();
+  if (!newest) return newest.error();
+  const auto leaves = queries.leaf_count();
+  if (!leaves) return leaves.error();
+  Chosen chosen(filter);
+  Result<void> failed;
+  const auto read =
+      queries.leaves(*newest ? (*newest)->open_from : 0, *leaves, [&](const LeafRow& row) {
         RecordSummary record = summarize(row);
-        if (!filter.model.empty() && record.model != filter.model) return true;
-        if (!filter.tenant.empty() && record.tenant != filter.tenant) return true;
-        if (row.type == "request") {
-          const auto response = queries.response_of(row.id);
-          if (!response) {
-            response_read = response.error();
-            return false;
-          }
-          record.status = kOpen;
-          if (*response) {
-            record.response_index = (*response)->index;
-            record.status = (*response)->summary.status.value_or("");
-            record.cache = (*response)->summary.cache.value_or("");
-          }
-        }
-        if (!filter.status.empty() && record.status != filter.status) return true;
-        records.push_back(std::move(record));
-        return filter.limit == 0 || records.size() < filter.limit;
+        if (row.type != "request" || !fits(filter, record)) return true;
+        failed = add_end(queries, record);
+        if (failed && record.status == kOpen) chosen.add(std::move(record));
+        return failed.has_value();
       });
   if (!read) return read.error();
-  if (!response_read) return response_read.error();
+  if (!failed) return failed.error();
+  return chosen.take();
+}
+
+/// Exchanges by how they ended: what did not end well is seldom, and is looked up instead of looked for.
+Result<std::vector<RecordSummary>> list_status(Queries& queries, const RecordFilter& filter) {
+  Chosen chosen(filter);
+  Result<void> failed;
+  // A request is older than its end (as the clock had it): the newest are found before all have been looked at.
+  const auto read = queries.ends_of_status(filter.status, [&](Bytes id, std::int64_t ended_us) {
+    if (chosen.settled(ended_us)) return false;
+    const auto request = queries.request_of(id);
+    if (!request) {
+      failed = request.error();
+      return false;
+    }
+    if (!*request) return true;  // pruned
+    LeafRow row = **request;
+    row.id = id;
+    RecordSummary record = summarize(row);
+    if (!fits(filter, record)) return true;
+    failed = add_end(queries, record);
+    if (failed && record.status == filter.status) chosen.add(std::move(record));
+    return failed.has_value();
+  });
+  if (!read) return read.error();
+  if (!failed) return failed.error();
+  return chosen.take();
+}
+
+}  // namespace
+
+Result<std::vector<RecordSummary>> LogReader::Impl::list(Queries& queries,
+                                                         const RecordFilter& filter) const {
+  if (filter.type == "request" && filter.status == kOpen) return list_open(queries, filter);
+  // What is not looked up ended well, as most exchanges do: those of a time are looked through.
+  if (filter.type == "request" && !filter.status.empty() && filter.status != kComplete)
+    return list_status(queries, filter);
+  std::vector<RecordSummary> records;
+  Result<void> failed;
+  const auto read = queries.leaves_by_time(selection_of(filter), [&](const LeafRow& row) {
+    RecordSummary record = summarize(row);
+    if (row.type == "request") failed = add_end(queries, record);
+    if (!failed) return false;
+    if (!filter.status.empty() && record.status != filter.status) return true;
+    records.push_back(std::move(record));
+    return filter.limit == 0 || records.size() < filter.limit;
+  });
+  if (!read) return read.error();
+  if (!failed) return failed.error();
   return records;
+}
+
+Result<std::vector<RecordPlace>> LogReader::Impl::places(Queries& queries,
+                                                         const RecordFilter& filter) const {
+  std::vector<RecordPlace> places;
+  const auto read = queries.leaves_by_time(selection_of(filter), [&](const LeafRow& row) {
+    const RecordSummary record = summarize(row);
+    places.push_back({record.id, record.index});
+    return filter.limit == 0 || places.size() < filter.limit;
+  });
+  if (!read) return read.error();
+  return places;
 }
 
 Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t index,
@@ -262,6 +377,12 @@ Result<std::vector<StoredLeaf>> LogReader::leaves_of(const Uuid& id) {
 
 Result<std::vector<RecordSummary>> LogReader::list(const RecordFilter& filter) {
   return impl_->connection->read([&](Queries& q) { return impl_->list(q, filter); });
+}
+
+Result<std::vector<RecordPlace>> LogReader::places(const RecordFilter& filter) {
+  // A status is of the response, which is not looked at here.
+  if (!filter.status.empty() || filter.type != "request") return RecordSource::places(filter);
+  return impl_->connection->read([&](Queries& q) { return impl_->places(q, filter); });
 }
 
 Result<OpenedContent> LogReader::content(std::uint64_t index, std::string_view field) {

@@ -33,6 +33,7 @@ class LogReader final : public RecordSource {
   [[nodiscard]] Result<StoredLeaf> leaf(std::uint64_t index) override;
   [[nodiscard]] Result<std::vector<StoredLeaf>> leaves_of(const Uuid& id) override;
   [[nodiscard]] Result<std::vector<RecordSummary>> list(const RecordFilter& filter) override;
+  [[nodiscard]] Result<std::vector<RecordPlace>> places(const RecordFilter& filter) override;
   /// Decrypts and decompresses.
   [[nodiscard]] Result<OpenedContent> content(std::uint64_t index, std::string_view field) override;
   /// Legal holds in force, oldest first.

@@ -16,6 +16,14 @@ Result<void> RecordFilter::set_times(std::string_view since, std::string_view un
   return done ? set(until, until_us) : done;
 }
 
+Result<std::vector<RecordPlace>> RecordSource::places(const RecordFilter& filter) {
+  const auto records = list(filter);
+  if (!records) return records.error();
+  std::vector<RecordPlace> found;
+  for (const RecordSummary& record : *records) found.push_back({record.id, record.index});
+  return found;
+}
+
 Error erased_error(std::uint64_t index, std::string_view field, std::optional<std::uint64_t> by) {
   return Error{Errc::erased,
                "the content was erased" +

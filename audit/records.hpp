@@ -31,11 +31,16 @@ struct RecordSummary {
   std::string type, status, model, route, cache, tenant;
 };
 
+struct RecordPlace {
+  Uuid id;
+  std::uint64_t index = 0;  ///< of the request leaf
+};
+
 /// All conditions must hold. Times are Unix microseconds.
 struct RecordFilter {
   std::optional<std::int64_t> since_us, until_us;
   std::string model, status, tenant;  ///< "" is any
-  bool exchanges_only = true;         ///< false: leaves of every type
+  std::string type = "request";       ///< "request" is exchanges; "" leaves of every type
   std::uint64_t limit = 0;            ///< 0 is no limit
   bool newest_first = false;
 
@@ -65,6 +70,8 @@ class RecordSource {
   /// The leaves of one record: request and response, or the one leaf. `not_found` if there is none.
   [[nodiscard]] virtual Result<std::vector<StoredLeaf>> leaves_of(const Uuid& id) = 0;
   [[nodiscard]] virtual Result<std::vector<RecordSummary>> list(const RecordFilter& filter) = 0;
+  /// Where the exchanges that fit are, by time, in as little memory as they can be named in.
+  [[nodiscard]] virtual Result<std::vector<RecordPlace>> places(const RecordFilter& filter);
   /// Opens a content and checks it against its commitment. `not_found` (the leaf names no such content), `erased`,
   /// `tampered`, `unavailable` (who made the bundle did not disclose it: another bundle may).
   [[nodiscard]] virtual Result<OpenedContent> content(std::uint64_t index,

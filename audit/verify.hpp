@@ -59,6 +59,8 @@ struct VerifyReport {
   std::uint64_t checked_leaves = 0;
   std::uint64_t checked_contents = 0;
   std::uint64_t erased = 0;  ///< contents that are gone; of a bundle: that its leaves say are gone
+  std::uint64_t not_disclosed =
+      0;  ///< of a bundle: contents that leaves commit to, neither here nor erased
   std::string contents_unchecked;  ///< why contents could not be opened; "" if they were
   TimestampSummary timestamps;
   std::uint64_t minimum_index = 0;  ///< leaves below it were pruned, but for a few

@@ -124,6 +124,7 @@ class BundleVerifier {
   HeadCheck heads_;
   Findings findings_;
   std::uint64_t checked_leaves_ = 0, checked_contents_ = 0, erased_ = 0;
+  std::uint64_t absent_ = 0;         // contents that leaves commit to, and that are not here
   std::uint64_t content_files_ = 0;  // listed under contents/: two for each content
   std::uint64_t content_files_named_ = 0;
 };
@@ -531,8 +532,11 @@ bool BundleVerifier::was_there(std::uint64_t leaf, const std::string& field) {
 void BundleVerifier::check_content(std::uint64_t index, const ContentReference& reference) {
   const std::string name = "contents/" + std::to_string(index) + "/" + reference.field;
   std::error_code error;
-  // Not disclosed: the commitment stands alone.
-  if (!std::filesystem::exists(folder_ / name, error)) return;
+  // Erased or not disclosed: the commitment stands alone.
+  if (!std::filesystem::exists(folder_ / name, error)) {
+    ++absent_;
+    return;
+  }
   content_files_named_ += 2;
   UnsealedContent content;
   auto bytes = read_file(folder_ / name, kFileBytesMax);
@@ -564,6 +568,7 @@ VerifyReport BundleVerifier::report() {
   report.checked_leaves = checked_leaves_;
   report.checked_contents = checked_contents_;
   report.erased = erased_;
+  report.not_disclosed = absent_ - std::min<std::uint64_t>(absent_, gone_contents_.size());
   report.timestamps = timestamps_.summary();
   report.minimum_index = minimum_index_;
   report.pruned = gone_;

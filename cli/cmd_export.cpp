@@ -58,8 +58,9 @@ Result<audit::ExportOptions> options_of(const ExportFlags& flags) {
   options.filter.limit = flags.limit;
   options.filter.newest_first = flags.limit > 0;
   // Without a selection everything is disclosed, the configuration and the verdicts' statements too.
-  options.filter.exchanges_only = !flags.since.empty() || !flags.until.empty() ||
-                                  !flags.model.empty() || !flags.status.empty() || flags.limit > 0;
+  const bool selects = !flags.since.empty() || !flags.until.empty() || !flags.model.empty() ||
+                       !flags.status.empty() || flags.limit > 0;
+  if (!selects) options.filter.type.clear();
   options.fields = flags.fields;
   if (flags.contents == "all") {
     options.contents = audit::ContentChoice::all;

@@ -28,7 +28,7 @@ Result<audit::RecordFilter> filter_of(const ListFlags& flags) {
   filter.status = flags.status;
   filter.limit = flags.limit;
   filter.newest_first = flags.limit > 0;  // the newest are kept; printed oldest first all the same
-  filter.exchanges_only = !flags.all_types;
+  if (flags.all_types) filter.type.clear();
   return filter;
 }
 
@@ -47,14 +47,15 @@ OrderedJson json_of(const audit::RecordSummary& record) {
   return json;
 }
 
-void print_row(const audit::RecordSummary& record) {
+void print_row(const audit::RecordSummary& record, bool with_type) {
   const auto padded = [](std::string text, std::size_t width) {
     if (text.size() < width) text.resize(width, ' ');
     return text + "  ";
   };
   std::cout << padded(std::to_string(record.index), 6) << record.id.str() << "  "
             << format_rfc3339(record.time_us).substr(0, 19) << "Z  "
-            << padded(record.status.empty() ? (record.type == "request" ? "open" : record.type)
+            << (with_type ? padded(record.type, 18) : "")
+            << padded(record.status.empty() ? (record.type == "request" ? "open" : "-")
                                             : record.status,
                       18)
             << padded(record.cache.empty() ? "-" : record.cache, 6)
@@ -76,9 +77,10 @@ int run_list(const Context& context, const ListFlags& flags) {
     print_json({{"records", std::move(rows)}});
     return kDone;
   }
-  std::cout << "index   id                                    time                  status         "
-               "     cache   model             route\n";
-  for (const auto& record : *records) print_row(record);
+  std::cout << "index   id                                    time                  "
+            << (flags.all_types ? "type                " : "")
+            << "status              cache   model             route\n";
+  for (const auto& record : *records) print_row(record, flags.all_types);
   return kDone;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/show_text.hpp"
 #include "gateway/environment.hpp"
 #include "replay/earlier.hpp"
+#include "replay/html.hpp"
 #include "replay/replay_metrics.hpp"
 #include "replay/replay_report.hpp"
 #include "replay/replayer.hpp"
@@ -317,6 +318,27 @@ void print_verdict(const Verdict& verdict) {
     std::cout << "    " << replay::explanation_text(each) << '\n';
 }
 
+/// How many there are of each verdict, and why those that gave none did not.
+void print_counts(const std::vector<Verdict>& verdicts,
+                  const std::map<VerdictKind, std::uint64_t>& counts) {
+  std::cout << verdicts.size() << (verdicts.size() == 1 ? " record" : " records");
+  const char* before = ": ";
+  for (const auto& [kind, count] : counts) {
+    if (count == 0) continue;
+    const double share = static_cast<double>(count) / static_cast<double>(verdicts.size());
+    std::cout << before << count << ' ' << replay::verdict_name(kind) << " ("
+              << replay::percent(share) << ')';
+    before = ", ";
+  }
+  std::cout << '\n';
+  std::map<std::string, std::uint64_t> reasons;
+  for (const Verdict& verdict : verdicts) {
+    if (verdict.kind == VerdictKind::not_replayable) ++reasons[verdict.reason];
+  }
+  for (const auto& [reason, count] : reasons)
+    std::cout << "  not replayable, " << reason << ": " << count << '\n';
+}
+
 void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts) {
   // A long list hides what it should show.
   constexpr std::size_t kAllShown = 200;
@@ -325,10 +347,8 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
         verdict.kind == VerdictKind::bitwise || verdict.kind == VerdictKind::token_exact;
     if (run.verdicts.size() <= kAllShown || !well) print_verdict(verdict);
   }
-  std::cout << run.verdicts.size() << " records";
-  for (const auto& [kind, count] : counts)
-    std::cout << ' ' << count << ' ' << replay::verdict_name(kind);
-  std::cout << '\n' << run.design << '\n';
+  print_counts(run.verdicts, counts);
+  std::cout << run.design << '\n';
   for (const auto& [index, environment] : run.environments) {
     std::cout << "recorded in the environment of leaf " << index;
     if (environment.differs.empty()) std::cout << ", which is the same here";

@@ -59,7 +59,11 @@ void print_report(const audit::VerifyReport& report, bool tsa_given) {
             << "  size      " << report.size << " leaves, " << report.checked_leaves << " checked\n"
             << "  root      " << report.root.hex() << '\n'
             << "  contents  " << report.checked_contents
-            << " opened and equal to their commitments, " << report.erased << " erased\n"
+            << " opened and equal to their commitments, " << report.erased << " erased"
+            << (report.not_disclosed == 0
+                    ? ""
+                    : ", " + std::to_string(report.not_disclosed) + " not in this bundle")
+            << '\n'
             << (report.contents_unchecked.empty()
                     ? ""
                     : "            not opened: " + report.contents_unchecked + "\n")
@@ -99,6 +103,7 @@ OrderedJson json_of(const audit::VerifyReport& report, bool tsa_given) {
       {"checked_leaves", report.checked_leaves},
       {"checked_contents", report.checked_contents},
       {"erased", report.erased},
+      {"not_disclosed", report.not_disclosed},
       {"pruned", report.pruned},
       {"minimum_index", report.minimum_index},
       {"prune_unfinished", report.prune_unfinished},

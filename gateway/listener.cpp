@@ -2,9 +2,11 @@
 
 namespace verbatim::gateway {
 
-Result<void> listen(net::io_context& io, tcp::acceptor& acceptor, const HostPort& where) {
+Result<void> listen(net::io_context& io, tcp::acceptor& acceptor, const HostPort& where,
+                    const std::string& setting) {
   const auto refuse = [&](const error_code& error) {
-    return Error{Errc::unavailable, "cannot listen: " + error.message(), where.str(),
+    return Error{Errc::unavailable, "cannot listen: " + error.message(),
+                 setting + " = " + where.str(),
                  "choose another address, or port 0 for any free one"};
   };
   error_code error;

@@ -117,9 +117,10 @@ class Server::Impl {
       for (const LocalModel& model : models) names.push_back(model.name);
       router_.set_local(make_local_upstream(mailbox_, clock_, std::move(models)), std::move(names));
     }
-    if (auto open = listen(io_, acceptor_, config_.listen); !open) return open.error();
+    if (auto open = listen(io_, acceptor_, config_.listen, "listen"); !open) return open.error();
     if (config_.admin_enabled) {
-      if (auto open = listen(io_, admin_acceptor_, config_.admin); !open) return open.error();
+      if (auto open = listen(io_, admin_acceptor_, config_.admin, "admin"); !open)
+        return open.error();
     }
     deadlines_.start();
     tick();

@@ -16,12 +16,11 @@ bool is_by(const Verdict& verdict, const RunIdentity& run) {
 Result<std::map<Uuid, Verdict>> earlier_verdicts(audit::RecordSource& reader,
                                                  const RunIdentity& run) {
   audit::RecordFilter filter;
-  filter.exchanges_only = false;
+  filter.type = "replay_verdict";
   const auto records = reader.list(filter);
   if (!records) return records.error();
   std::map<Uuid, Verdict> verdicts;
   for (const auto& record : *records) {
-    if (record.type != "replay_verdict") continue;
     const auto leaf = reader.leaf(record.index);
     if (!leaf) return leaf.error();
     auto verdict = verdict_of_leaf(leaf->json);

@@ -29,11 +29,10 @@ std::optional<ModelParts> RecordedModels::find(audit::RecordSource& reader,
   if (!known_) {
     known_.emplace();
     audit::RecordFilter filter;
-    filter.exchanges_only = false;
+    filter.type = "model";
     const auto records = reader.list(filter);
     if (!records) return std::nullopt;
     for (const auto& record : *records) {
-      if (record.type != "model") continue;
       const auto leaf = reader.leaf(record.index);
       if (!leaf) continue;  // pruned
       const ModelParts parts = {

@@ -28,10 +28,10 @@ Result<std::vector<Uuid>> matching(audit::RecordSource& reader, const Selection&
   filter.tenant = selection.tenant;
   const auto timed = filter.set_times(selection.since, selection.until);
   if (!timed) return timed.error();
-  const auto records = reader.list(filter);
-  if (!records) return records.error();
-  for (const auto& record : *records) {
-    if (record.index < tree_size) ids.push_back(record.id);
+  const auto places = reader.places(filter);
+  if (!places) return places.error();
+  for (const auto& place : *places) {
+    if (place.index < tree_size) ids.push_back(place.id);
   }
   return ids;
 }

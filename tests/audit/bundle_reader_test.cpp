@@ -85,7 +85,7 @@ TEST_F(BundleReaderTest, ListsWhatTheLogsReaderLists) {
   std::vector<RecordFilter> filters(8);
   filters[1].model = "other";
   filters[2].status = "open";
-  filters[3].exchanges_only = false;
+  filters[3].type.clear();
   filters[4].since_us = asked[40].time_us;
   filters[4].until_us = asked[60].time_us;
   filters[5].limit = 5;

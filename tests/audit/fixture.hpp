@@ -108,6 +108,11 @@ class LogTest : public testing::Test {
   /// What makes a log's tables those of an older format.
   static std::string back_to_format(int version) {
     std::string script;
+    if (version < 6) {
+      script +=
+          "DROP INDEX leaf_model; DROP INDEX leaf_tenant; DROP INDEX leaf_status;"
+          "DROP INDEX leaf_other;";
+    }
     if (version < 5) {
       script +=
           "DROP INDEX leaf_prune; DROP INDEX leaf_retention; DROP TRIGGER leaf_only_pruned;"

@@ -86,7 +86,7 @@ TEST_F(LogTest, ListShowsExchangesNewestFirstAndFiltered) {
   open_only.status = "open";
   EXPECT_EQ(r->list(open_only)->size(), 1u);
   RecordFilter leaves;
-  leaves.exchanges_only = false;
+  leaves.type.clear();
   EXPECT_EQ(r->list(leaves)->size(), r->size().value());
 }
 

@@ -107,6 +107,7 @@ class Evidence(support.ProgramTest):
             self.assertIn(answer.record, listed)
         self.assertEqual(listed[self.answers[1].record]["status"], "cache_hit")
         self.assertEqual({r["id"] for r in self.records("--status", "rejected")}, {self.answers[5].record})
+        self.assertEqual(self.records("--status", "open"), [])
         self.assertEqual(len(self.records("--limit", "2")), 2)
         self.assertEqual(self.records("--since", "2100-01-01T00:00:00Z"), [])
 
@@ -210,8 +211,15 @@ class Evidence(support.ProgramTest):
         self.assertEqual(named.returncode, 2)
         self.assertIn("neither a public key", named.stderr)
 
-    def test_a_bundle_without_contents_holds_none(self):
+    def test_a_bundle_without_contents_holds_none_and_says_so(self):
+        whole = self.run_well("verify", self.export(name="whole"), "--json").json
+        self.assertGreater(whole["checked_contents"], 0)
+        self.assertEqual(whole["not_disclosed"], 0)
         bundle = self.export("--contents", "none")
+        report = self.run_well("verify", bundle, "--json").json
+        self.assertEqual(report["checked_contents"], 0)
+        self.assertGreaterEqual(report["not_disclosed"], whole["checked_contents"])  # and those of what came since
+        self.assertIn(f"{report['not_disclosed']} not in this bundle", self.run_well("verify", bundle).out)
         text = json.loads(self.answers[0].body)["choices"][0]["message"]["content"]
         for path in bundle.rglob("*"):
             if path.is_file():

@@ -2,7 +2,9 @@
 import csv
 import json
 import shutil
+import sqlite3
 import struct
+import subprocess
 import tempfile
 from collections import Counter
 from html.parser import HTMLParser
@@ -178,6 +180,34 @@ class ReplayTest(support.ProgramTest):
         self.assertEqual(again["summary"], run["summary"])
         self.assertEqual(again["figures"]["margins"], run["figures"]["margins"])
         self.assertFalse(any(r.get("resumed") for r in self.replay("--all")["records"]))
+
+    def test_the_terminal_says_how_many_of_each_and_why_not(self):
+        lines = self.run_well("replay", "--data", self.data, "--all").out.splitlines()
+        self.assertIn("8 records: 7 BITWISE (87.5 %), 1 NOT_REPLAYABLE (12.5 %)", lines)
+        self.assertIn("  not replayable, status: 1", lines)
+
+    def test_a_run_that_was_killed_goes_on_too(self):
+        begun = subprocess.Popen([support.VERBATIM, "replay", "--all", "--data", self.data],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(begun.kill)
+        database = sqlite3.connect(f"file:{self.data / 'log.db'}?mode=ro", uri=True)
+        self.addCleanup(database.close)
+
+        def judged():
+            return database.execute("SELECT count(*) FROM leaf WHERE type = 'replay_verdict'").fetchone()[0]
+
+        while judged() == 0:
+            self.assertIsNone(begun.poll(), "the run ended without a verdict")
+        begun.kill()
+        begun.wait()
+        self.assert_valid()
+        before = self.verdict_leaves()
+        self.assertGreaterEqual(len(before), 1)
+        run = self.replay("--all", "--resume")
+        kept = {record for record, leaf in before.items() if leaf["verdict"] != "NOT_REPLAYABLE"}
+        self.assertEqual({r["id"] for r in run["records"] if r.get("resumed")}, kept)
+        self.assertEqual(sum(run["summary"].values()), 8)
+        self.assert_valid()
 
     def test_a_second_run_gives_the_same_leaves(self):
         def fields():

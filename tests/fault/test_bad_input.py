@@ -180,7 +180,7 @@ class BadInput(support.ProgramTest):
             port = taken.getsockname()[1]
             finished = verbatim("gateway", "--listen", f"127.0.0.1:{port}", "--data", self.data, "--upstream",
                                 "openai=http://127.0.0.1:9", timeout=30)
-        self.assert_one_line_error(finished, UNFINISHED, str(port))
+        self.assert_one_line_error(finished, UNFINISHED, f"listen = 127.0.0.1:{port}")
 
     def test_a_model_that_is_not_there(self):
         self.assert_one_line_error(self.start("--model", "demo=/no/such/model"), USAGE, "/no/such/model")

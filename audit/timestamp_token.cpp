@@ -229,6 +229,7 @@ Result<TimestampToken> open_timestamp_answer(std::string_view answer, std::strin
 }
 
 Result<TimestampTrust> TimestampTrust::from_pem(std::string_view pem) {
+  if (pem.empty()) return malformed("there is no certificate in it");
   const Bio in(BIO_new_mem_buf(
       pem.data(), static_cast<int>(std::min<std::size_t>(pem.size(), std::size_t{1} << 30))));
   const std::shared_ptr<X509_STORE> store(X509_STORE_new(), X509_STORE_free);

@@ -44,12 +44,16 @@ if(VERBATIM_SANITIZE)
   target_compile_options(verbatim_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
 endif()
 
-if(VERBATIM_SANITIZE STREQUAL "address")
+if(VERBATIM_SANITIZE MATCHES "^(address|fuzzer)$")
   target_compile_options(verbatim_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined -fno-sanitize-recover=all>
     # clang 14 cannot put what this check wants to know of a function before a coroutine (its bug 49689).
     $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fno-sanitize=function>)
   target_link_options(verbatim_flags INTERFACE -fsanitize=address,undefined)
+  if(VERBATIM_SANITIZE STREQUAL "fuzzer")
+    # Counts the branches taken, for libFuzzer, which tests/fuzz links.
+    target_compile_options(verbatim_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+  endif()
 elseif(VERBATIM_SANITIZE STREQUAL "thread")
   target_compile_options(verbatim_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=thread>
@@ -57,7 +61,7 @@ elseif(VERBATIM_SANITIZE STREQUAL "thread")
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-tsan>)
   target_link_options(verbatim_flags INTERFACE -fsanitize=thread)
 elseif(VERBATIM_SANITIZE)
-  message(FATAL_ERROR "VERBATIM_SANITIZE is '${VERBATIM_SANITIZE}': use address, thread or nothing")
+  message(FATAL_ERROR "VERBATIM_SANITIZE is '${VERBATIM_SANITIZE}': use address, thread, fuzzer or nothing")
 endif()
 
 # CUDA: the compiler may be off PATH, in the toolkit's own folder.

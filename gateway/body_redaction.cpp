@@ -199,8 +199,11 @@ class Redactor {
     const std::size_t from = at_;
     skip_string();
     const std::string_view key = body_.substr(from, at_ - from);
-    std::string name = json_string(key).value_or(std::string(key));
-    if (taking_ == nullptr) {
+    const auto text = json_string(key);
+    std::string name = text.value_or(std::string(key));
+    if (taking_ == nullptr && !text) {
+      replace(from, at_, kTakenOutJson, kUnreadable);
+    } else if (taking_ == nullptr) {
       pieces_.push_back({from, at_, 0, Form::json_string, in_derived_});
       search_piece(pieces_.size() - 1, name);
       if (cuts_.find(pieces_.size() - 1) == cuts_.end()) pieces_.pop_back();

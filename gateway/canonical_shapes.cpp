@@ -15,6 +15,12 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
+// An ordered object finds a member by looking at all before it, and a stream repeats the answer's head in each event: what
+// an upstream says must not cost more than in proportion to its length. No answer of a real one comes near these.
+constexpr std::size_t kMembersMax = 256;
+constexpr std::int64_t kPlacesMax = 1024;
+constexpr std::size_t kStreamBytesMin = 64u << 10, kStreamRatioMax = 64;
+
 Error not_an_answer(std::string_view api) {
   return {Errc::invalid_input, "the recorded body is no " + std::string(api) + " answer", "", ""};
 }
@@ -30,7 +36,7 @@ void append_event(std::string& out, const Ordered& data, std::string_view name =
   out.append("data: ").append(data.dump()).append("\n\n");
 }
 
-/// Calls `visit` with the JSON object of every data event; false if one is no object or none came.
+/// Calls `visit` with the JSON object of every data event; false if one is no object, none came, or it says so.
 template <class Visit>
 bool each_data_object(std::string_view stream, Visit visit) {
   SseScanner scanner;
@@ -41,7 +47,7 @@ bool each_data_object(std::string_view stream, Visit visit) {
     if (event.data().empty() || event.data() == "[DONE]") continue;
     Ordered object = parse_object(event.data());
     if (object.is_null()) return false;
-    visit(object);
+    if (!visit(object)) return false;
     any = true;
   }
   return any;
@@ -51,24 +57,49 @@ bool each_data_object(std::string_view stream, Visit visit) {
 Ordered without(const Ordered& object, std::initializer_list<std::string_view> names) {
   Ordered out = Ordered::object();
   for (const auto& [key, value] : object.items()) {
-    if (std::find(names.begin(), names.end(), key) == names.end()) out[key] = value;
+    if (std::find(names.begin(), names.end(), key) != names.end()) continue;
+    out.get_ref<Ordered::object_t&>().emplace_back(key, value);  // names are there once
   }
   return out;
+}
+
+/// `index`: the place among several, or `fallback` if none is told; -1 for anything but a place.
+std::int64_t place_of(const Ordered& object, std::int64_t fallback = 0) {
+  const Ordered index = object.value("index", Ordered(fallback));
+  const bool whole = index.is_number_unsigned() || index.is_number_integer();
+  const std::int64_t place = whole ? index.get<std::int64_t>() : -1;
+  return place <= kPlacesMax ? std::max<std::int64_t>(place, -1) : -1;
+}
+
+/// Adds to a member that is a text, or makes it one.
+void append_text(Ordered& object, const std::string& key, const Ordered& piece) {
+  Ordered& text = object[key];
+  if (text.is_null()) text = "";
+  text.get_ref<std::string&>() += piece.get_ref<const std::string&>();
+}
+
+/// As Ordered::update(). False if there are too many members.
+[[nodiscard]] bool update(Ordered& object, const Ordered& with) {
+  if (with.size() > kMembersMax) return false;
+  object.update(with);
+  return object.size() <= kMembersMax;
 }
 
 // ---- OpenAI, whole to stream
 
 class OpenaiStream {
  public:
-  OpenaiStream(Ordered base, bool include_usage)
-      : base_(std::move(base)), include_usage_(include_usage) {}
+  OpenaiStream(Ordered base, bool include_usage, std::size_t bytes_max)
+      : base_(std::move(base)), include_usage_(include_usage), bytes_max_(bytes_max) {}
 
   void chunk(Ordered choice) {
+    if (is_too_long()) return;
     Ordered chunk = base_;
     chunk["choices"] = Ordered::array({std::move(choice)});
     if (include_usage_) chunk["usage"] = nullptr;
     append_event(out_, chunk);
   }
+  [[nodiscard]] bool is_too_long() const { return out_.size() > bytes_max_; }
   std::string finish(const Ordered& usage) {
     if (include_usage_ && !usage.is_null()) {
       Ordered chunk = base_;
@@ -82,6 +113,7 @@ class OpenaiStream {
  private:
   Ordered base_;
   bool include_usage_;
+  std::size_t bytes_max_;
   std::string out_;
 };
 
@@ -117,32 +149,45 @@ void stream_chat_choice(OpenaiStream& stream, const Ordered& choice, std::int64_
 
 // ---- OpenAI, stream to whole
 
-/// Appends what a delta adds: strings are pieces, calls are merged by index, the rest is set.
-void merge_delta(Ordered& message, const Ordered& delta) {
+/// Appends what a delta adds: strings are pieces, objects are merged, the rest is set. False if it is too much.
+[[nodiscard]] bool merge_object(Ordered& object, const Ordered& delta) {
+  if (delta.size() > kMembersMax) return false;
   for (const auto& [key, value] : delta.items()) {
-    if (key == "tool_calls" && value.is_array()) {
-      Ordered& calls = message[key];
-      if (!calls.is_array()) calls = Ordered::array();
-      for (const Ordered& piece : value) {
-        const auto index = piece.value("index", std::size_t{0});
-        if (index > 1024) continue;
-        while (calls.size() <= index) calls.push_back(Ordered::object());
-        merge_delta(calls[index], without(piece, {"index"}));
-      }
-    } else if (value.is_string() && key != "role" && key != "id" && key != "type" &&
-               message.contains(key) && message[key].is_string()) {
-      message[key] = message[key].get<std::string>() + value.get<std::string>();
-    } else if (value.is_object() && message.contains(key) && message[key].is_object()) {
-      merge_delta(message[key], value);
-    } else if (!value.is_null() || !message.contains(key)) {
-      message[key] = value;
+    const bool known = object.contains(key);
+    if (value.is_string() && key != "role" && key != "id" && key != "type" && known &&
+        object[key].is_string()) {
+      append_text(object, key, value);
+    } else if (value.is_object() && known && object[key].is_object()) {
+      if (!merge_object(object[key], value)) return false;
+    } else if (!value.is_null() || !known) {
+      object[key] = value;
     }
   }
+  return object.size() <= kMembersMax;
+}
+
+/// The same for a message, whose calls are merged by index.
+[[nodiscard]] bool merge_message(Ordered& message, const Ordered& delta) {
+  if (delta.is_null()) return true;
+  const Ordered pieces = delta.value("tool_calls", Ordered());
+  if (!pieces.is_array()) return merge_object(message, delta);
+  if (!merge_object(message, without(delta, {"tool_calls"}))) return false;
+  Ordered& calls = message["tool_calls"];
+  if (!calls.is_array()) calls = Ordered::array();
+  for (const Ordered& piece : pieces) {
+    const std::int64_t place = place_of(piece);
+    if (place < 0) return false;
+    const auto index = static_cast<std::size_t>(place);
+    while (calls.size() <= index) calls.push_back(Ordered::object());
+    if (!merge_object(calls[index], without(piece, {"index"}))) return false;
+  }
+  return true;
 }
 
 /// Log-probabilities come as lists, one member each: the pieces are joined.
-void merge_logprobs(Ordered& to, const Ordered& piece) {
-  if (!piece.is_object()) return;
+[[nodiscard]] bool merge_logprobs(Ordered& to, const Ordered& piece) {
+  if (!piece.is_object()) return true;
+  if (piece.size() > kMembersMax) return false;
   if (!to.is_object()) to = Ordered::object();
   for (const auto& [key, value] : piece.items()) {
     if (value.is_array() && to.contains(key) && to[key].is_array()) {
@@ -151,11 +196,14 @@ void merge_logprobs(Ordered& to, const Ordered& piece) {
       to[key] = value;
     }
   }
+  return to.size() <= kMembersMax;
 }
 
-void merge_choice(Api api, std::map<std::int64_t, Ordered>& choices, const Ordered& piece) {
-  if (!piece.is_object() || choices.size() > 1024) return;
-  const auto index = piece.value("index", std::int64_t{0});
+/// False if the piece is none of an answer's, or too much.
+[[nodiscard]] bool merge_choice(Api api, std::map<std::int64_t, Ordered>& choices,
+                                const Ordered& piece) {
+  const std::int64_t index = place_of(piece);
+  if (index < 0) return false;
   Ordered& choice = choices[index];
   if (choice.is_null()) {
     choice = {{"index", index}};
@@ -164,15 +212,15 @@ void merge_choice(Api api, std::map<std::int64_t, Ordered>& choices, const Order
     choice["logprobs"] = nullptr;
     choice["finish_reason"] = nullptr;
   }
-  if (api == Api::openai_chat) {
-    merge_delta(choice["message"], piece.value("delta", Ordered::object()));
-  } else {
-    choice["text"] = choice["text"].get<std::string>() + piece.value("text", std::string());
+  if (api != Api::openai_chat) {
+    append_text(choice, "text", piece.value("text", Ordered("")));
+  } else if (!merge_message(choice["message"], piece.value("delta", Ordered::object()))) {
+    return false;
   }
-  if (piece.contains("logprobs")) merge_logprobs(choice["logprobs"], piece["logprobs"]);
   if (piece.contains("finish_reason") && !piece["finish_reason"].is_null()) {
     choice["finish_reason"] = piece["finish_reason"];
   }
+  return !piece.contains("logprobs") || merge_logprobs(choice["logprobs"], piece["logprobs"]);
 }
 
 // ---- Anthropic
@@ -208,9 +256,7 @@ std::vector<Ordered> block_deltas(const Ordered& block) {
 
 void merge_block_delta(Ordered& block, std::string& partial_json, const Ordered& delta) {
   const std::string type = delta.value("type", std::string());
-  const auto add = [&](const char* key) {
-    block[key] = block.value(key, std::string()) + delta.value(key, std::string());
-  };
+  const auto add = [&](const char* key) { append_text(block, key, delta.value(key, Ordered(""))); };
   if (type == "text_delta") add("text");
   if (type == "thinking_delta") add("thinking");
   if (type == "signature_delta") add("signature");
@@ -226,12 +272,14 @@ void merge_block_delta(Ordered& block, std::string& partial_json, const Ordered&
 /// A message as its events tell it.
 struct AnthropicMessage {
   Ordered message;
-  std::map<std::size_t, Ordered> blocks;
-  std::map<std::size_t, std::string> partial_json;
+  std::map<std::int64_t, Ordered> blocks;
+  std::map<std::int64_t, std::string> partial_json;
 
-  void take(const Ordered& event) {
+  /// False if the event is none of a message's, or too much.
+  [[nodiscard]] bool take(const Ordered& event) {
     const std::string type = event.value("type", std::string());
-    const auto index = event.value("index", std::size_t{0});
+    const std::int64_t index = place_of(event);
+    if (index < 0) return false;
     if (type == "message_start") message = event.value("message", Ordered::object());
     if (type == "content_block_start") {
       blocks[index] = event.value("content_block", Ordered::object());
@@ -241,12 +289,13 @@ struct AnthropicMessage {
                         event.value("delta", Ordered::object()));
     }
     if (type == "message_delta" && message.is_object()) {
-      message.update(event.value("delta", Ordered::object()));
+      if (!update(message, event.value("delta", Ordered::object()))) return false;
       // Cumulative: what is told again replaces what was told before.
       Ordered usage = message.value("usage", Ordered::object());
-      usage.update(event.value("usage", Ordered::object()));
+      if (!update(usage, event.value("usage", Ordered::object()))) return false;
       message["usage"] = std::move(usage);
     }
+    return true;
   }
 };
 
@@ -269,10 +318,12 @@ Result<std::string> openai_stream_of(Api api, std::string_view whole_text, bool 
     if (whole.is_null() || !whole.contains("choices")) return not_an_answer("OpenAI");
     Ordered base = without(whole, {"choices", "usage"});
     if (api == Api::openai_chat) base["object"] = "chat.completion.chunk";
-    OpenaiStream stream(std::move(base), include_usage);
+    OpenaiStream stream(std::move(base), include_usage,
+                        kStreamBytesMin + kStreamRatioMax * whole_text.size());
     std::int64_t position = 0;
     for (const Ordered& choice : whole["choices"]) {
-      const auto index = choice.value("index", position++);
+      const std::int64_t index = place_of(choice, position++);
+      if (index < 0 || stream.is_too_long()) return not_an_answer("OpenAI");
       if (api == Api::openai_chat) {
         stream_chat_choice(stream, choice, index);
         continue;
@@ -285,6 +336,7 @@ Result<std::string> openai_stream_of(Api api, std::string_view whole_text, bool 
                     {"logprobs", nullptr},
                     {"finish_reason", choice.value("finish_reason", Ordered())}});
     }
+    if (stream.is_too_long()) return not_an_answer("OpenAI");
     return stream.finish(whole.value("usage", Ordered()));
   });
 }
@@ -297,9 +349,9 @@ Result<std::string> openai_whole_of(Api api, std::string_view stream) {
     const bool good = each_data_object(stream, [&](const Ordered& chunk) {
       if (whole.is_null()) whole = without(chunk, {"choices", "usage", "obfuscation"});
       if (chunk.contains("usage") && chunk["usage"].is_object()) usage = chunk["usage"];
-      for (const Ordered& piece : chunk.value("choices", Ordered::array())) {
-        merge_choice(api, choices, piece);
-      }
+      const Ordered pieces = chunk.value("choices", Ordered::array());
+      return std::all_of(pieces.begin(), pieces.end(),
+                         [&](const Ordered& piece) { return merge_choice(api, choices, piece); });
     });
     if (!good || choices.empty()) return not_an_answer("OpenAI");
     if (api == Api::openai_chat) whole["object"] = "chat.completion";
@@ -349,7 +401,8 @@ Result<std::string> anthropic_stream_of(std::string_view whole_text) {
 Result<std::string> anthropic_whole_of(std::string_view stream) {
   return guarded("Anthropic", [&]() -> Result<std::string> {
     AnthropicMessage built;
-    const bool good = each_data_object(stream, [&](const Ordered& event) { built.take(event); });
+    const bool good =
+        each_data_object(stream, [&](const Ordered& event) { return built.take(event); });
     if (!good || !built.message.is_object()) return not_an_answer("Anthropic");
     built.message["content"] = Ordered::array();
     for (auto& [index, block] : built.blocks) {

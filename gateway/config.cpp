@@ -42,6 +42,14 @@ Result<std::pair<std::string, std::string>> parse_pair(std::string_view text,
   return std::pair(std::string(text.substr(0, equals)), std::string(text.substr(equals + 1)));
 }
 
+/// What a URL's host may be once its escapes are undone: nothing that ends a line or begins another part of a message.
+bool is_plain_host(std::string_view host) {
+  return !host.empty() && std::none_of(host.begin(), host.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f ||
+           std::string_view("/\\?#@[]<>\"").find(c) != std::string_view::npos;
+  });
+}
+
 }  // namespace
 
 std::string HostPort::str() const {
@@ -88,7 +96,7 @@ Result<BaseUrl> parse_base_url(std::string_view text) {
     return bad(shown + " has a query or a fragment", "", "give the base URL only");
   }
   base.address.host = std::string(url.host_address());
-  if (base.address.host.empty()) return bad(shown + " names no host", "");
+  if (!is_plain_host(base.address.host)) return bad(shown + " names no host", "");
   base.address.port = base.tls ? 443 : 80;
   if (url.has_port()) {
     const std::string digits(url.port());

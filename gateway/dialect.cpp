@@ -87,7 +87,7 @@ std::string name_of(const JsonMember& member) {
   return json_string(member.whole.substr(0, member.key.size() + 2)).value_or("");
 }
 
-void read_member(Api api, std::string_view key, std::string_view value, RequestFacts& facts) {
+void read_member(std::string_view key, std::string_view value, RequestFacts& facts) {
   if (key == "model") facts.model = json_string(value).value_or("");
   if (key == "stream") facts.stream = value == "true";
   if (key == "stream_options") read_stream_options(value, facts);
@@ -98,8 +98,6 @@ void read_member(Api api, std::string_view key, std::string_view value, RequestF
       value != "null") {
     facts.stateful = true;
   }
-  // The Responses API keeps what it answers unless told not to.
-  if (api == Api::openai_responses && key == "store" && value == "false") facts.stateful = false;
   if (std::find(kParams.begin(), kParams.end(), key) != kParams.end()) {
     const auto text = json_string(value);
     facts.params.emplace_back(key, leaf_text(text ? *text : std::string(value), kParamBytesMax));
@@ -192,17 +190,20 @@ bool may_stream_body(Api api, const Fields& fields) {
 RequestFacts read_request(Api api, std::string_view body) {
   RequestFacts nothing;
   nothing.stateful = api == Api::openai_responses;
-  RequestFacts facts = nothing;
+  RequestFacts facts;
   std::set<std::string> names;
   bool once = true;
+  bool kept = api == Api::openai_responses;  // which keeps what it answers unless told not to
   const bool whole = each_member(body, [&](const JsonMember& member) {
     std::string name = name_of(member);
-    read_member(api, name, member.value, facts);
+    if (name == "store" && member.value == "false") kept = false;
+    read_member(name, member.value, facts);
     once = names.insert(std::move(name)).second && once;
   });
   // Parsers differ in which of two members of one name they take, and in what they read of a text that is no JSON.
   if (!whole || !once) return nothing;
   facts.is_json = true;
+  facts.stateful = facts.stateful || kept;
   return facts;
 }
 

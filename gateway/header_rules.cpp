@@ -18,14 +18,30 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c
 constexpr std::string_view kWebSocketProtocols = "sec-websocket-protocol";
 constexpr std::string_view kKeyProtocol = "openai-insecure-api-key.";
 
+/// Takes the first item off a list, without the blanks around it (RFC 9110 section 5.6.1).
+std::string_view take_item(std::string_view& list) {
+  std::string_view item = list.substr(0, list.find(','));
+  list.remove_prefix(std::min(item.size() + 1, list.size()));
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!item.empty() && is_blank(item.front())) item.remove_prefix(1);
+  while (!item.empty() && is_blank(item.back())) item.remove_suffix(1);
+  return item;
+}
+
+/// The key among subprotocols; "" if there is none.
+std::string_view key_protocol(std::string_view list) {
+  while (!list.empty()) {
+    const std::string_view item = take_item(list);
+    if (item.starts_with(kKeyProtocol)) return item.substr(kKeyProtocol.size());
+  }
+  return {};
+}
+
 /// Takes the items with a key out of a list of subprotocols.
 void remove_key_protocol(std::string& list) {
   std::string out;
   for (std::string_view rest = list; !rest.empty();) {
-    const std::size_t end = std::min(rest.find(','), rest.size());
-    std::string_view item = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
+    const std::string_view item = take_item(rest);
     if (item.empty() || item.starts_with(kKeyProtocol)) continue;
     out.append(out.empty() ? "" : ", ").append(item);
   }
@@ -92,11 +108,11 @@ std::string_view credential_of(const Fields& fields) {
   for (const std::string_view name : {"x-api-key", "api-key", "x-goog-api-key"}) {
     if (const std::string* value = fields.find(name); value != nullptr) return *value;
   }
-  std::string_view protocols = fields.get(kWebSocketProtocols);
-  const std::size_t at = protocols.find(kKeyProtocol);
-  if (at == std::string_view::npos) return {};
-  protocols.remove_prefix(at + kKeyProtocol.size());
-  return protocols.substr(0, protocols.find_first_of(", \t"));
+  for (const Field& field : fields.all()) {
+    if (!same_word(field.name, kWebSocketProtocols)) continue;
+    if (const std::string_view key = key_protocol(field.value); !key.empty()) return key;
+  }
+  return {};
 }
 
 void remove_credentials(Fields& fields) {

@@ -85,6 +85,8 @@ std::vector<EventSpan> SseScanner::take_events() { return std::exchange(events_,
 std::size_t SseScanner::free_until() const {
   if (terminal_begin_) return *terminal_begin_;
   std::string_view line = line_;
+  // A byte order mark belongs to the event behind it.
+  if (line_begin_ == 0 && !line.empty() && kBom.starts_with(line)) return 0;
   if (line_begin_ == 0 && line.starts_with(kBom)) line.remove_prefix(kBom.size());
   if (!line.empty() && may_become_terminal(line)) return line_begin_;
   return at_;

@@ -13,7 +13,7 @@ namespace verbatim::gateway {
 /// Offsets into the body.
 struct EventSpan {
   std::size_t begin = 0;
-  std::size_t end = 0;  ///< behind the blank line
+  std::size_t end = 0;  ///< behind the blank line; taken between its CR and LF, before the LF
 };
 
 /// Follows a stream byte by byte, in pieces of any size. Lines end with LF, CR or CRLF.

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace verbatim::replay {
 
@@ -27,14 +28,22 @@ double share(std::size_t count, std::size_t of) {
   return of == 0 ? 0 : static_cast<double>(count) / static_cast<double>(of);
 }
 
+/// Beyond it canonical JSON writes no integer.
+constexpr std::size_t kCountMax = std::size_t{1} << 53;
+
+Error no_number(const std::string& name) {
+  return {Errc::invalid_input, "'" + name + "' is missing, or no such number", "calibration",
+          "make it with `verbatim replay calibrate`"};
+}
+
 template <class Number>
 Result<Number> number_member(const Json& json, const char* name) {
   const std::string text = text_at(json, {name});
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || !(value >= 0)) {
-    return Error{Errc::invalid_input, std::string("'") + name + "' is no number in a text",
-                 "calibration", "make it with `verbatim replay calibrate`"};
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
+      !std::isfinite(value)) {
+    return no_number(name);
   }
   return value;
 }
@@ -130,13 +139,13 @@ Result<Calibration> parse_calibration(std::string_view text) {
   calibration.alpha = *alpha;
   calibration.threshold = *threshold;
   calibration.share_max = *share_max;
-  const auto count = [&](const char* name) {
+  for (const auto& [name, to] :
+       {std::pair("records", &calibration.records), std::pair("tokens", &calibration.tokens),
+        std::pair("differing", &calibration.differing)}) {
     const Json value = json->value(name, Json());
-    return value.is_number_unsigned() ? value.get<std::size_t>() : 0;
-  };
-  calibration.records = count("records");
-  calibration.tokens = count("tokens");
-  calibration.differing = count("differing");
+    *to = value.is_number_unsigned() ? value.get<std::size_t>() : SIZE_MAX;
+    if (*to > kCountMax) return no_number(name);
+  }
   return calibration;
 }
 

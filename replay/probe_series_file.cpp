@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
+#include <cmath>
 #include <utility>
 
 namespace verbatim::replay {
@@ -36,11 +36,21 @@ class RunReader {
   }
   std::uint64_t number(const Json& object, const char* name) {
     const Json* found = member(object, name, Json::value_t::number_unsigned);
-    return found == nullptr ? 0 : found->get<std::uint64_t>();
+    return found == nullptr ? 0 : count(*found, name);
   }
   double decimal(const Json& object, const char* name) {
     const std::string shown = text(object, name);
     double value = 0;
+    const auto [end, error] = std::from_chars(shown.data(), shown.data() + shown.size(), value);
+    if (error != std::errc() || end != shown.data() + shown.size() || !std::isfinite(value)) {
+      wrong(name);
+    }
+    return value;
+  }
+  /// Of 64 bits, as text: JSON's numbers would not hold it.
+  std::uint64_t seed(const Json& object, const char* name) {
+    const std::string shown = text(object, name);
+    std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(shown.data(), shown.data() + shown.size(), value);
     if (error != std::errc() || end != shown.data() + shown.size()) wrong(name);
     return value;
@@ -67,10 +77,7 @@ class RunReader {
     std::map<std::string, std::size_t> all;
     const Json* found = member(object, name, Json::value_t::object);
     if (found == nullptr) return all;
-    for (const auto& [key, count] : found->items()) {
-      if (!count.is_number_unsigned()) wrong(name);
-      all[key] = count.is_number_unsigned() ? count.get<std::size_t>() : 0;
-    }
+    for (const auto& [key, value] : found->items()) all[key] = count(value, name);
     return all;
   }
   void wrong(const char* name) {
@@ -79,6 +86,14 @@ class RunReader {
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
  private:
+  /// As canonical JSON can write it again.
+  std::uint64_t count(const Json& value, const char* name) {
+    constexpr std::uint64_t kCountMax = std::uint64_t{1} << 53;
+    const std::uint64_t number = value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
+    if (!value.is_number_unsigned() || number > kCountMax) wrong(name);
+    return number;
+  }
+
   std::string fault_;
 };
 
@@ -116,7 +131,7 @@ SeriesTest read_test(RunReader& read, const Json& json) {
   test.result.now = read.number(json, "now");
   test.alpha = read.decimal(json, "false_positive_rate");
   test.permutations = read.number(json, "permutations");
-  test.seed = std::strtoull(read.text(json, "seed").c_str(), nullptr, 10);
+  test.seed = read.seed(json, "seed");
   return test;
 }
 

@@ -1,6 +1,7 @@
 #include "replay/recorded.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 namespace verbatim::replay {
@@ -20,7 +21,8 @@ Result<Number> number_at(const Json& sampling, const char* name, Number fallback
   const auto& text = found->get_ref<const std::string&>();
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !std::isfinite(static_cast<double>(value))) {
     return malformed(std::string("sampling.") + name + " is not a number");
   }
   return value;

@@ -115,6 +115,11 @@ JsonTokenizer::JsonTokenizer(TokenizerDocument document, const SpecialNames& nam
   read_model(document);
   read_added_tokens(json);
   post_ = read_post_processor(member(json, "post_processor"));
+  for (const TokenId id : post_.apply({})) {
+    if (static_cast<std::size_t>(id) >= vocab_size_) {
+      malformed("tokenizer.json: the post-processor's id " + std::to_string(id) + " is no token's");
+    }
+  }
   decoder_ = read_decoder(member(json, "decoder"));
   text_bytes_per_token_max_ = find_text_bytes_per_token_max(json);
   if (names.bos) bos_ = token_id(*names.bos);

@@ -220,6 +220,48 @@ TEST(CanonicalOutput, AnAnthropicMessageSurvivesTheWayThroughAStream) {
   EXPECT_EQ(Json::parse(gateway::anthropic_whole_of(*stream).value()), Json::parse(whole));
 }
 
+TEST(CanonicalOutput, APlaceThatIsNoneIsRefused) {
+  for (const std::string place :
+       {"-1", "1.5", "1e300", "-1e300", "1025", "18446744073709551615", "\"0\"", "null", "[]"}) {
+    const std::string choice = "{\"index\":" + place;
+    const std::string start = "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n";
+    EXPECT_FALSE(gateway::openai_whole_of(Api::openai_chat,
+                                          "data: {\"choices\":[" + choice + ",\"delta\":{}}]}\n\n"))
+        << place;
+    EXPECT_FALSE(gateway::openai_whole_of(
+        Api::openai_chat,
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[" + choice + "}]}}]}\n\n"))
+        << place;
+    EXPECT_FALSE(
+        gateway::openai_stream_of(Api::openai_chat, "{\"choices\":[" + choice + "}]}", true))
+        << place;
+    EXPECT_FALSE(gateway::anthropic_whole_of(
+        start + "data: {\"type\":\"content_block_start\",\"index\":" + place + "}\n\n"))
+        << place;
+  }
+}
+
+TEST(CanonicalOutput, NoAnswerCostsMoreThanInProportionToItsLength) {
+  // A whole answer whose stream would repeat a long head ten thousand times.
+  Json message = Json::object();
+  for (int i = 0; i < 10'000; ++i) message["m" + std::to_string(i)] = i;
+  const Json whole = {{"id", std::string(20'000, 'x')}, {"choices", {{{"message", message}}}}};
+  EXPECT_FALSE(gateway::openai_stream_of(Api::openai_chat, whole.dump(), false));
+  // Members of which each is looked for among all.
+  const auto event = [](const Json& json) { return "data: " + json.dump() + "\n\n"; };
+  EXPECT_FALSE(gateway::openai_whole_of(
+      Api::openai_chat, event({{"choices", {{{"index", 0}, {"delta", message}}}}})));
+  EXPECT_FALSE(
+      gateway::anthropic_whole_of(event({{"type", "message_start"}, {"message", Json::object()}}) +
+                                  event({{"type", "message_delta"}, {"delta", message}})));
+  // A call within a call is no list of calls: each step would make a thousand of them.
+  const std::string nested =
+      R"({"choices":[{"delta":{"tool_calls":[{"index":1,"tool_calls":[{"index":1024}]}]}}]})";
+  const Json joined =
+      Json::parse(gateway::openai_whole_of(Api::openai_chat, "data: " + nested + "\n\n").value());
+  EXPECT_EQ(joined["choices"][0]["message"]["tool_calls"][1]["tool_calls"].size(), 1u);
+}
+
 TEST(CanonicalOutput, AHostileRecordIsAnErrorNotACrash) {
   for (const char* body :
        {"", "[]", "{\"choices\":7}", "{\"choices\":[7]}", "{\"choices\":[{\"message\":[]}]}",

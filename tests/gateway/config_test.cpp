@@ -30,7 +30,8 @@ TEST(Config, BaseUrlsTellHostAndPort) {
   EXPECT_EQ(parse_base_url("http://[::1]:8").value().host_field(), "[::1]:8");
   EXPECT_EQ(parse_base_url("http://[::1]:8").value().address.host, "::1");
   for (const char* bad : {"", "h:80", "ftp://h", "http://", "http://u:p@h", "http://h?x",
-                          "http://h#f", "http://h:99999"}) {
+                          "http://h#f", "http://h:99999", "http://h%0d%0aX-Y: z", "http://a%20b",
+                          "http://a%2fb", "http://a%40b", "http://h%00"}) {
     EXPECT_FALSE(parse_base_url(bad)) << bad;
   }
   // The message must not repeat a password.
@@ -110,7 +111,9 @@ TEST(Config, MistakesNameLineAndKey) {
               testing::AllOf(testing::HasSubstr("expires: 'soon' is not a time"),
                              testing::HasSubstr("f.toml line 4")));
   EXPECT_THAT(message("[[key]]\nname = \"a\"\nhash = \"x\""), testing::HasSubstr("f.toml line 3"));
-  EXPECT_THAT(message("[gateway"), testing::HasSubstr("f.toml line 1"));
+  for (const char* header : {"[gateway", "[$]", "[[$]]", "[a.$]", "[ ]", "[\x01"}) {
+    EXPECT_THAT(message(header), testing::HasSubstr("f.toml line 1")) << header;
+  }
   EXPECT_THAT(message("gateway = 1"), testing::HasSubstr("'gateway' must be a table"));
 }
 

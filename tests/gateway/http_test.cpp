@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace verbatim::gateway {
 namespace {
 
@@ -51,6 +53,23 @@ TEST(RequestFraming, IsRefusedWhereTwoReadersCouldSeeTwoRequests) {
   };
   for (const Case& each : cases) {
     EXPECT_EQ(request_fault(start + each.fields), each.fault) << each.fields;
+  }
+}
+
+TEST(RequestFraming, AnEmptyChunkedBodyMayComeInPiecesOfAnySize) {
+  const std::string text =
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+  for (std::size_t size = 1; size < 9; ++size) {
+    RequestParser parser(8192, 1000);
+    std::size_t used = 0;
+    for (std::size_t came = 0; came < text.size();) {
+      came = std::min(came + size, text.size());
+      for (std::size_t now = 1; now > 0 && used < came && !parser.done(); used += now) {
+        now = parser.put(std::string_view(text).substr(used, came - used));
+      }
+    }
+    EXPECT_TRUE(parser.done()) << size;
+    EXPECT_EQ(parser.fault(), HttpFault::none) << size;
   }
 }
 

@@ -112,6 +112,21 @@ TEST(Sse, HoldsBackATerminalEventFromItsFirstByte) {
   }
 }
 
+TEST(Sse, AByteOrderMarkIsHeldBackWithTheTerminalEventBehindIt) {
+  SseScanner scanner;
+  for (const char byte : std::string_view("\xEF\xBB\xBF"
+                                          "data: [DONE]\n\n")) {
+    scanner.push({&byte, 1});
+    EXPECT_EQ(scanner.free_until(), 0u);
+  }
+  EXPECT_TRUE(scanner.terminal_seen());
+  SseScanner other;
+  other.push("\xEF\xBB");
+  EXPECT_EQ(other.free_until(), 0u);
+  other.push("x");
+  EXPECT_EQ(other.free_until(), 3u);
+}
+
 TEST(Sse, LetsGoWhatOnlyBeganLikeATerminalEvent) {
   SseScanner scanner;
   scanner.push("event: message_sto");
@@ -171,6 +186,18 @@ TEST(Dialect, WhatServersMayReadInTwoWaysIsNotRead) {
   EXPECT_EQ(api_of(head_of("GET", "/v1/models/../chat/completions")), Api::generic);
   EXPECT_EQ(api_of(head_of("GET", "/v1/models/%2E./x")), Api::generic);
   EXPECT_EQ(api_of(head_of("GET", "/v1/models/org/a..b")), Api::openai_models);
+}
+
+TEST(Dialect, WhatARequestDependsOnDoesNotDependOnTheOrderOfItsMembers) {
+  const auto stateful = [](Api api, const char* body) { return read_request(api, body).stateful; };
+  EXPECT_FALSE(stateful(Api::openai_responses, R"({"store":false,"input":"x"})"));
+  EXPECT_TRUE(stateful(Api::openai_responses, R"({"input":"x"})"));
+  for (const char* body :
+       {R"({"previous_response_id":"r","store":false})",
+        R"({"store":false,"previous_response_id":"r"})", R"({"conversation":"c","store":false})",
+        R"({"background":true,"store":false})"}) {
+    EXPECT_TRUE(stateful(Api::openai_responses, body)) << body;
+  }
 }
 
 TEST(Dialect, StatefulRequestsAreNeverCacheable) {
@@ -246,6 +273,26 @@ TEST(HeaderRules, FindsTheCredentialInEitherForm) {
   EXPECT_EQ(credential_of(fields), "k2");
   fields.add("Authorization", "Bearer  k1");
   EXPECT_EQ(credential_of(fields), "k1");
+}
+
+TEST(HeaderRules, WhatIsReadAsACredentialIsTakenAway) {
+  for (const char* list : {"realtime,\topenai-insecure-api-key.k ,x", "openai-insecure-api-key.k",
+                           "a, openai-insecure-api-key.k\t, openai-insecure-api-key.l"}) {
+    Fields fields;
+    fields.add("Sec-WebSocket-Protocol", "first");
+    fields.add("Sec-WebSocket-Protocol", list);
+    EXPECT_EQ(credential_of(fields), "k") << list;
+    remove_credentials(fields);
+    EXPECT_EQ(credential_of(fields), "") << list;
+    EXPECT_EQ(fields_as_json(fields).find("insecure"), std::string::npos) << list;
+    for (const Field& field : fields.all()) {
+      EXPECT_EQ(field.value.find("insecure"), std::string::npos) << field.value;
+    }
+  }
+  // Within another word it is no key.
+  Fields fields;
+  fields.add("Sec-WebSocket-Protocol", "x-openai-insecure-api-key.k");
+  EXPECT_EQ(credential_of(fields), "");
 }
 
 TEST(HeaderRules, TextForALeafIsUtf8AndBounded) {

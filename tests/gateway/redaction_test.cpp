@@ -291,6 +291,15 @@ TEST(BodyRedaction, WhatCannotBeReadIsNotKept) {
   EXPECT_FALSE(request("", rules()).how.opaque);
 }
 
+TEST(BodyRedaction, AKeyThatCannotBeUnescapedGoesWhole) {
+  // An escape, and a byte that is no UTF-8: no reader tells what the key is.
+  const Redacted got = request("{\"a\\u0061\xFF@b.example\":1,\"k\":\"x@b.example\"}", rules());
+  EXPECT_EQ(got.text, R"({"REDACTED":1,"k":"REDACTED"})");
+  EXPECT_EQ(got.how.counts.at("unreadable"), 1u);
+  // What a pointer takes out is not searched.
+  EXPECT_EQ(request("{\"m\":{\"\\u0061\xFF\":1}}", rules({"/m"})).text, R"({"m":"REDACTED"})");
+}
+
 TEST(BodyRedaction, EventsThatCannotBeReadGoAlone) {
   const std::string stream = chat_delta(0, "fine") +
                              "data: {\"choices\":[\ndata: \"4111\"]}\n\n"

@@ -407,6 +407,15 @@ TEST(Unigram, TakesTheWayWithTheHighestScore) {
   EXPECT_FALSE(load(json)->encode("?", kPlain));
 }
 
+TEST(Loading, APostProcessorAddsTokensOfTheVocabularyOnly) {
+  Json json = bpe_json({"a", "b"}, {});
+  json["post_processor"] = {
+      {"type", "BertProcessing"}, {"cls", {"[CLS]", 1}}, {"sep", {"[SEP]", 2}}};
+  EXPECT_EQ(fault(json), "tokenizer.json: the post-processor's id 2 is no token's");
+  json["added_tokens"] = {{{"id", 2}, {"content", "[SEP]"}, {"special", true}}};
+  EXPECT_EQ(fault(json), "no error");
+}
+
 TEST(Loading, WhatIsNotSupportedIsRefusedByName) {
   const auto with = [](const char* part, const Json& value) {
     Json json = bpe_json({"a"}, {});

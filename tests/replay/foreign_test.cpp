@@ -81,6 +81,19 @@ TEST(Calibration, ItsTextReadsBackAsItself) {
                           R"({"v":1,"type":"verbatim_calibration","threshold":"-1"})"}) {
     EXPECT_EQ(replay::parse_calibration(bad).error().code, Errc::invalid_input) << bad;
   }
+  // A limit that nothing exceeds is none; and what is read can be written again.
+  for (const auto& [name, value] : {std::pair<const char*, Json>("threshold", "inf"),
+                                    {"threshold", "nan"},
+                                    {"share_max", "inf"},
+                                    {"false_positive_rate", "nan"},
+                                    {"records", (1LL << 53) + 1},
+                                    {"tokens", -1},
+                                    {"differing", 1.5}}) {
+    Json changed = Json::parse(text);
+    changed[name] = value;
+    EXPECT_EQ(replay::parse_calibration(changed.dump()).error().code, Errc::invalid_input)
+        << changed;
+  }
 }
 
 /// Exchanges that a remote endpoint answered; here they are the demo model's own answers, changed by the test.

@@ -188,6 +188,8 @@ TEST_F(Replayer, MalformedTokensNeverStopTheRun) {
       [](Exchange& e) { e.tokens["choices"][0]["output_ids"] = std::vector<int>(5'000, 5); },
       [](Exchange& e) { e.tokens["choices"][0]["sampling"]["seed"] = "-1"; },
       [](Exchange& e) { e.tokens["choices"][0]["sampling"]["temperature"] = 1; },
+      [](Exchange& e) { e.tokens["choices"][0]["sampling"]["temperature"] = "nan"; },
+      [](Exchange& e) { e.tokens["choices"][0]["sampling"]["top_p"] = "inf"; },
       [](Exchange& e) {
         e.tokens["choices"][0]["sampling"]["logit_bias"] = {{"x", "1"}};
       },

@@ -151,9 +151,9 @@ class StyleTest(unittest.TestCase):
         for name in files():
             if not name.endswith((".cpp", ".cu")):
                 continue
-            stem = Path(name).stem.removesuffix("_test")
+            stem = Path(name).stem.removesuffix("_test").removesuffix("_fuzz")
             # Named whole, or through a list of stems that a foreach goes over.
-            named = re.compile(r"(^|[\s/(\"])%s(_test)?(\.cpp|\.cu)?([\s)\"]|$)" % re.escape(stem), re.M)
+            named = re.compile(r"(^|[\s/(\"])%s(_test|_fuzz)?(\.cpp|\.cu)?([\s)\"]|$)" % re.escape(stem), re.M)
             above = [content for at, content in lists.items() if name.startswith(str(Path(at).parent) + "/")]
             if not any(named.search(content) for content in above):
                 faults.append(f"{name}: no CMakeLists.txt above it names it")

@@ -111,7 +111,8 @@ TEST(Config, MistakesNameLineAndKey) {
               testing::AllOf(testing::HasSubstr("expires: 'soon' is not a time"),
                              testing::HasSubstr("f.toml line 4")));
   EXPECT_THAT(message("[[key]]\nname = \"a\"\nhash = \"x\""), testing::HasSubstr("f.toml line 3"));
-  for (const char* header : {"[gateway", "[$]", "[[$]]", "[a.$]", "[ ]", "[\x01"}) {
+  for (const char* header : {"[gateway", "[$]", "[[$]]", "[a.$]", "[ ]", "[\x01", "\xC3\xA4 = 1",
+                             "tenant = \xC3\xA4", "\xEF\xB9\xBF", "[\xE2\xB9\x80]"}) {
     EXPECT_THAT(message(header), testing::HasSubstr("f.toml line 1")) << header;
   }
   EXPECT_THAT(message("gateway = 1"), testing::HasSubstr("'gateway' must be a table"));

@@ -124,8 +124,8 @@ CLI::Validator whole_number(std::uint64_t min, std::uint64_t max) {
 
 CLI::Validator exchange_status() {
   return CLI::IsMember({"complete", "cache_hit", "client_disconnect", "upstream_error",
-                        "upstream_truncated", "timeout", "rejected", "gateway_error",
-                        "interrupted", "open"});
+                        "upstream_truncated", "timeout", "rejected", "gateway_error", "interrupted",
+                        "open"});
 }
 
 CLI::Validator utf8_text() {

@@ -244,7 +244,7 @@ TEST_F(Limits, AnAddressInUseIsAnErrorThatNamesIt) {
   const auto failed = gateway::Server::start(second, clock_, recorder_, {});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Errc::unavailable);
-  EXPECT_EQ(failed.error().where, second.listen.str());
+  EXPECT_EQ(failed.error().where, "listen = " + second.listen.str());
 }
 
 }  // namespace

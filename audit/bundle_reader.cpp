@@ -42,11 +42,7 @@ RecordSummary summarize(std::uint64_t index, const LeafHead& head, const Json& l
 }
 
 bool fits(const RecordFilter& filter, const RecordSummary& record) {
-  return (filter.type.empty() || record.type == filter.type) &&
-         (!filter.since_us || record.time_us >= *filter.since_us) &&
-         (!filter.until_us || record.time_us < *filter.until_us) &&
-         (filter.model.empty() || record.model == filter.model) &&
-         (filter.tenant.empty() || record.tenant == filter.tenant) &&
+  return fits_but_for_status(filter, record) &&
          (filter.status.empty() || record.status == filter.status);
 }
 

@@ -231,19 +231,10 @@ Result<void> Queries::content_ids_of_key(std::int64_t kek, std::uint64_t from,
 Result<void> Queries::leaves_by_time(const LeafSelection& wanted,
                                      const std::function<bool(const LeafRow&)>& each) {
   const bool request = wanted.type == "request";
-  const auto choose = [&](Statement& oldest, Statement& newest,
-                          std::string_view value) -> Result<void> {
+  const auto choose = [&](Statement& oldest, Statement& newest, std::string_view value) {
     return each_row(
         (wanted.newest_first ? newest : oldest).run(wanted.since_us, wanted.until_us, value),
-        [&](const Rows& rows) {
-          const LeafRow row = leaf_row(rows, false);
-          const auto fits = [](std::string_view asked, const std::optional<std::string>& has) {
-            return asked.empty() || asked == has.value_or("");
-          };
-          if (!fits(wanted.model, row.summary.model) || !fits(wanted.tenant, row.summary.tenant))
-            return true;
-          return each(row);
-        });
+        [&](const Rows& rows) { return each(leaf_row(rows, false)); });
   };
   if (request && !wanted.model.empty()) return choose(by_model_, by_model_newest_, wanted.model);
   if (request && !wanted.tenant.empty() && wanted.tenant != "default")

@@ -48,14 +48,14 @@ struct ContentRow {
 /// `newer_version`, or `tampered` if it is no log.
 [[nodiscard]] Result<void> check_log_version(Database& db);
 
-/// The connection must outlive it. `not_found` where a row is missing.
-/// Leaves of a time. At most one of `model` and `tenant` is looked up; both, and `type`, may be "": any.
+/// Leaves of a time, and what else is known of them: "" is any.
 struct LeafSelection {
   std::int64_t since_us = 0, until_us = 0;
   std::string_view type, model, tenant;
   bool newest_first = false;
 };
 
+/// The connection must outlive it. `not_found` where a row is missing.
 class Queries {
  public:
   explicit Queries(const Database& db) : db_(db) {}
@@ -113,7 +113,8 @@ class Queries {
   /// Contents wrapped by this key that are there, from `from` on. Reads every row's head.
   Result<void> content_ids_of_key(std::int64_t kek, std::uint64_t from,
                                   const std::function<bool(std::uint64_t id)>& each);
-  /// Leaves by time and index, without their bytes.
+  /// Leaves by time and index, without their bytes: all that fit, and maybe some of another model or tenant, since one index
+  /// is used.
   Result<void> leaves_by_time(const LeafSelection& selection,
                               const std::function<bool(const LeafRow&)>& each);
   /// The exchanges that ended so, and when; the last to end is first. Not for `complete`, which has no index.

@@ -154,13 +154,6 @@ class Chosen {
   std::vector<RecordSummary> records_;
 };
 
-[[nodiscard]] bool fits(const RecordFilter& filter, const RecordSummary& record) {
-  const LeafSelection wanted = selection_of(filter);
-  return record.time_us >= wanted.since_us && record.time_us < wanted.until_us &&
-         (filter.model.empty() || record.model == filter.model) &&
-         (filter.tenant.empty() || record.tenant == filter.tenant);
-}
-
 /// Exchanges without an end: none is older than the newest checkpoint says.
 Result<std::vector<RecordSummary>> list_open(Queries& queries, const RecordFilter& filter) {
   const auto newest = queries.newest_checkpoint();
@@ -172,7 +165,7 @@ Result<std::vector<RecordSummary>> list_open(Queries& queries, const RecordFilte
   const auto read =
       queries.leaves(*newest ? (*newest)->open_from : 0, *leaves, [&](const LeafRow& row) {
         RecordSummary record = summarize(row);
-        if (row.type != "request" || !fits(filter, record)) return true;
+        if (!fits_but_for_status(filter, record)) return true;
         failed = add_end(queries, record);
         if (failed && record.status == kOpen) chosen.add(std::move(record));
         return failed.has_value();
@@ -198,7 +191,7 @@ Result<std::vector<RecordSummary>> list_status(Queries& queries, const RecordFil
     LeafRow row = **request;
     row.id = id;
     RecordSummary record = summarize(row);
-    if (!fits(filter, record)) return true;
+    if (!fits_but_for_status(filter, record)) return true;
     failed = add_end(queries, record);
     if (failed && record.status == filter.status) chosen.add(std::move(record));
     return failed.has_value();
@@ -220,6 +213,7 @@ Result<std::vector<RecordSummary>> LogReader::Impl::list(Queries& queries,
   Result<void> failed;
   const auto read = queries.leaves_by_time(selection_of(filter), [&](const LeafRow& row) {
     RecordSummary record = summarize(row);
+    if (!fits_but_for_status(filter, record)) return true;
     if (row.type == "request") failed = add_end(queries, record);
     if (!failed) return false;
     if (!filter.status.empty() && record.status != filter.status) return true;
@@ -236,6 +230,7 @@ Result<std::vector<RecordPlace>> LogReader::Impl::places(Queries& queries,
   std::vector<RecordPlace> places;
   const auto read = queries.leaves_by_time(selection_of(filter), [&](const LeafRow& row) {
     const RecordSummary record = summarize(row);
+    if (!fits_but_for_status(filter, record)) return true;
     places.push_back({record.id, record.index});
     return filter.limit == 0 || places.size() < filter.limit;
   });

@@ -16,6 +16,14 @@ Result<void> RecordFilter::set_times(std::string_view since, std::string_view un
   return done ? set(until, until_us) : done;
 }
 
+bool fits_but_for_status(const RecordFilter& filter, const RecordSummary& record) {
+  return (filter.type.empty() || record.type == filter.type) &&
+         (!filter.since_us || record.time_us >= *filter.since_us) &&
+         (!filter.until_us || record.time_us < *filter.until_us) &&
+         (filter.model.empty() || record.model == filter.model) &&
+         (filter.tenant.empty() || record.tenant == filter.tenant);
+}
+
 Result<std::vector<RecordPlace>> RecordSource::places(const RecordFilter& filter) {
   const auto records = list(filter);
   if (!records) return records.error();

@@ -48,6 +48,9 @@ struct RecordFilter {
   [[nodiscard]] Result<void> set_times(std::string_view since, std::string_view until);
 };
 
+/// Whether all conditions hold but that of `status`: how an exchange ended is in another leaf, and costs looking.
+[[nodiscard]] bool fits_but_for_status(const RecordFilter& filter, const RecordSummary& record);
+
 /// One content of a leaf, opened.
 struct OpenedContent {
   std::string field;

@@ -22,14 +22,13 @@ struct Round {
   bool same_digest = false;
 };
 
-GenerationRequest random_request(const Engine& engine, const BenchFlags& wanted,
+GenerationRequest random_request(const Engine& engine, std::size_t prompt, std::size_t output,
                                  std::mt19937_64& random) {
-  const std::size_t half = engine.context_max() / 2;
   GenerationRequest request;
-  for (std::size_t i = 0; i < std::min(wanted.prompt_tokens, half); ++i)
+  for (std::size_t i = 0; i < prompt; ++i)
     request.prompt_ids.push_back(
         static_cast<local_engine::TokenId>(random() % engine.vocab_size()));
-  request.tokens_max = static_cast<std::uint32_t>(std::min(wanted.output_tokens, half));
+  request.tokens_max = static_cast<std::uint32_t>(output);
   request.ignore_eos = true;
   return request;
 }
@@ -77,10 +76,13 @@ void BenchFlags::add(CLI::App& command) {
 }
 
 int run_bench(const Context& context, Engine& engine, const BenchFlags& wanted) {
+  const std::size_t half = engine.context_max() / 2;
+  const std::size_t prompt = std::min(wanted.prompt_tokens, half);
+  const std::size_t output = std::min(wanted.output_tokens, half);
   std::mt19937_64 random(1);
   std::vector<Round> rounds;
   for (std::size_t i = 0; i <= wanted.rounds; ++i) {
-    const auto round = measure(engine, random_request(engine, wanted, random));
+    const auto round = measure(engine, random_request(engine, prompt, output, random));
     if (!round) return fail(round.error());
     if (i > 0) rounds.push_back(*round);
   }
@@ -88,11 +90,10 @@ int run_bench(const Context& context, Engine& engine, const BenchFlags& wanted) 
                                 [](const Round& round) { return round.same_digest; });
   const double prefill = median(rounds, &Round::prefill), decode = median(rounds, &Round::decode);
   const double score = median(rounds, &Round::score), faster = median(rounds, &Round::faster);
-  const auto request = random_request(engine, wanted, random);
   if (context.json) {
     print_json({{"backend", engine.backend()},
-                {"prompt_tokens", request.prompt_ids.size()},
-                {"output_tokens", request.tokens_max},
+                {"prompt_tokens", prompt},
+                {"output_tokens", output},
                 {"rounds", wanted.rounds},
                 {"prefill_tokens_per_s", prefill},
                 {"decode_tokens_per_s", decode},

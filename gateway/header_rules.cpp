@@ -18,20 +18,10 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c
 constexpr std::string_view kWebSocketProtocols = "sec-websocket-protocol";
 constexpr std::string_view kKeyProtocol = "openai-insecure-api-key.";
 
-/// Takes the first item off a list, without the blanks around it (RFC 9110 section 5.6.1).
-std::string_view take_item(std::string_view& list) {
-  std::string_view item = list.substr(0, list.find(','));
-  list.remove_prefix(std::min(item.size() + 1, list.size()));
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!item.empty() && is_blank(item.front())) item.remove_prefix(1);
-  while (!item.empty() && is_blank(item.back())) item.remove_suffix(1);
-  return item;
-}
-
 /// The key among subprotocols; "" if there is none.
 std::string_view key_protocol(std::string_view list) {
   while (!list.empty()) {
-    const std::string_view item = take_item(list);
+    const std::string_view item = take_list_item(list);
     if (item.starts_with(kKeyProtocol)) return item.substr(kKeyProtocol.size());
   }
   return {};
@@ -41,7 +31,7 @@ std::string_view key_protocol(std::string_view list) {
 void remove_key_protocol(std::string& list) {
   std::string out;
   for (std::string_view rest = list; !rest.empty();) {
-    const std::string_view item = take_item(rest);
+    const std::string_view item = take_list_item(rest);
     if (item.empty() || item.starts_with(kKeyProtocol)) continue;
     out.append(out.empty() ? "" : ", ").append(item);
   }

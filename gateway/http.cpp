@@ -40,14 +40,18 @@ bool same_word(std::string_view a, std::string_view b) {
                                             [](char x, char y) { return lower(x) == lower(y); });
 }
 
+std::string_view take_list_item(std::string_view& list) {
+  std::string_view item = list.substr(0, list.find(','));
+  list.remove_prefix(std::min(item.size() + 1, list.size()));
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!item.empty() && is_blank(item.front())) item.remove_prefix(1);
+  while (!item.empty() && is_blank(item.back())) item.remove_suffix(1);
+  return item;
+}
+
 bool has_word(std::string_view list, std::string_view word) {
   while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    std::string_view item = list.substr(0, comma);
-    while (!item.empty() && (item.front() == ' ' || item.front() == '\t')) item.remove_prefix(1);
-    while (!item.empty() && (item.back() == ' ' || item.back() == '\t')) item.remove_suffix(1);
-    if (same_word(item, word)) return true;
-    list.remove_prefix(std::min(comma + 1, list.size()));
+    if (same_word(take_list_item(list), word)) return true;
   }
   return false;
 }

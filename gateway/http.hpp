@@ -53,6 +53,8 @@ struct ResponseHead {
 
 /// ASCII, without regard to case.
 [[nodiscard]] bool same_word(std::string_view a, std::string_view b);
+/// Takes the first item off a list, without the blanks around it (RFC 9110 section 5.6.1).
+[[nodiscard]] std::string_view take_list_item(std::string_view& list);
 /// True if the comma-separated list holds the word, without regard to case.
 [[nodiscard]] bool has_word(std::string_view list, std::string_view word);
 

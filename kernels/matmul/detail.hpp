@@ -14,7 +14,7 @@ struct PanelRange {
   std::size_t rows, cols;  // N, K
   std::size_t begin, end;  // panels
   const float* x;
-  const float* tiles;  // x as tile_rows() lays it out; null for the scalar form, which reads x
+  const float* tiles;  // x as tile_offset() says; null for the scalar form, which reads x
   std::size_t m, x_stride;
   const float* bias;  // (rows) or null
   float* y;

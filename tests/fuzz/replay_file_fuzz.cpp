@@ -4,9 +4,9 @@
 #include "local_engine/activation_fingerprint.hpp"
 #include "local_engine/layer_digests.hpp"
 #include "replay/calibration.hpp"
-#include "replay/probe_series.hpp"
 #include "replay/recorded.hpp"
 #include "tests/fuzz/target.hpp"
+#include "tests/replay/some_run.hpp"
 
 #include <cmath>
 
@@ -96,20 +96,6 @@ std::vector<std::string> seeds() {
     digests.add({LayerStage::kAfterLayers, Operator::logits}, p, {5});
   }
   Calibration calibration{"m", "f32-k256/1", std::string(64, 'a'), 200, 5000, 3, 0.01, 0.25F, 0.5};
-  SeriesRun series;
-  series.time_us = 1'795'960'796'000'000;
-  series.url = "https://api.example.com";
-  series.api = "openai.chat";
-  series.model = "m";
-  SeriesQuestion question;
-  question.request = "{}";
-  question.texts = {"a", "b"};
-  question.phases = {{1, 0, 3, {0, 0, 1}}};
-  series.questions = {question};
-  series.fingerprints = {{"fp", 3}};
-  series.failures = {{"timeout", 1}};
-  series.new_fingerprints = {"fp"};
-  series.test = SeriesTest{{}, 0.01, 1000, 7};
   ActivationCollector collector(8);
   const std::vector<float> row = {1, -2, 3, 0.5F, 0, -0.25F, 8, 9};
   for (int i = 0; i < 40; ++i) collector.add(row);
@@ -118,7 +104,7 @@ std::vector<std::string> seeds() {
       digests.json().dump(),
       digests.in_blocks(2).json().dump(),
       calibration_text(calibration),
-      format_run(series),
+      format_run(replay::test::some_run()),
       fingerprint + std::string("\x28\x07", 2),
       R"({"choices":[{"finish":"stop","ignore_eos":false,"output_ids":[5,2],"prompt_ids":[1,7],"row_digest8":["0011223344556677","8899aabbccddeeff"],"sampling":{"temperature":"0.7","top_p":"0.9","top_k":"40","seed":"7","logit_bias":{"5":"-1.5"}}}],"now":"2026-11-30T00:00:00.000000Z"})"};
 }

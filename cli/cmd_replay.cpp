@@ -15,6 +15,8 @@
 #include "schema/file.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <future>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -36,6 +38,7 @@ struct ReplayFlags {
   std::size_t texts = 40;
   std::string metrics;
   std::uint64_t time_budget_s = 0;  ///< 0: none
+  std::size_t parallel = 8;
   bool explain = false;
   std::string against, against_backend;
   std::uint64_t kv_bytes_max = local_engine::EngineOptions{}.kv_bytes_max;
@@ -150,15 +153,26 @@ class Run {
         clock_,
         flags_.explain,
         against_ ? &*against_ : nullptr};
+    if (auto checked = check_engines(); !checked) return checked;
+    const std::vector<Uuid>& ids = about_.selected.ids;
     const std::int64_t start_us = clock_.steady_us();
-    for (const Uuid& id : about_.selected.ids) {
-      if (!about_.verdicts.empty() && budget_is_spent(start_us)) break;
-      auto verdict = replay_one(id, with);
+    // Several records at a time fill the engine's batches; verdicts are given in the order of the selection.
+    std::deque<std::future<Result<Verdict>>> under_way;
+    for (std::size_t begun = 0;;) {
+      while (under_way.size() < flags_.parallel && begun < ids.size() &&
+             (begun == 0 || !budget_is_spent(start_us))) {
+        under_way.push_back(std::async(
+            std::launch::async, [this, &with, id = ids[begun++]] { return replay_one(id, with); }));
+      }
+      if (under_way.empty()) break;
+      auto verdict = under_way.front().get();
+      under_way.pop_front();
       if (!verdict) return verdict.error();
+      if (auto given = give(*verdict); !given) return given;
       about_.verdicts.push_back(std::move(*verdict));
       // Twice as many as are shown, so that sorting is rare.
       if (about_.verdicts.size() % (2 * flags_.texts + 1) == 0) drop_traces();
-      progress.show(about_.verdicts.size(), about_.selected.ids.size());
+      progress.show(about_.verdicts.size(), ids.size());
     }
     drop_traces();
     if (flags_.time_budget_s != 0) end_early(about_.verdicts.size());
@@ -214,17 +228,32 @@ class Run {
     return {};
   }
 
-  Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
+  /// Null: an earlier run's verdict is not taken over.
+  [[nodiscard]] const Verdict* earlier_of(const Uuid& id) const {
     const auto found = earlier_.find(id);
-    if (found != earlier_.end() && !is_to_be_explained(found->second))
-      return take_over(found->second);
-    auto verdict = replay::replay_record(evidence_->records(), id, with);
-    if (!verdict) return verdict;
+    return found == earlier_.end() || is_to_be_explained(found->second) ? nullptr : &found->second;
+  }
+
+  Result<void> check_engines() {
+    std::vector<Uuid> computed;
+    std::copy_if(about_.selected.ids.begin(), about_.selected.ids.end(),
+                 std::back_inserter(computed),
+                 [&](const Uuid& id) { return earlier_of(id) == nullptr; });
+    return replay::check_engines_of(evidence_->records(), computed, *engines_);
+  }
+
+  /// Runs on any thread.
+  Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
+    if (const Verdict* earlier = earlier_of(id); earlier != nullptr) return take_over(*earlier);
+    return replay::replay_record(evidence_->records(), id, with);
+  }
+
+  Result<void> give(const Verdict& verdict) {
+    if (verdict.resumed) return {};
     // Of a pruned record there is nothing left that a statement could be about; the log says that it went.
-    const bool is_gone = verdict->kind == VerdictKind::pruned && !verdict->response_index;
-    if (is_gone) return verdict;
-    if (auto given = evidence_->give(*verdict); !given) return given.error();
-    return verdict;
+    const bool is_gone = verdict.kind == VerdictKind::pruned && !verdict.response_index;
+    if (is_gone) return {};
+    return evidence_->give(verdict);
   }
 
   /// What an earlier run did not explain is computed again.
@@ -339,6 +368,16 @@ void print_counts(const std::vector<Verdict>& verdicts,
     std::cout << "  not replayable, " << reason << ": " << count << '\n';
 }
 
+/// How much of it another kernel's rounding could have changed.
+void print_margins(const std::vector<Verdict>& verdicts) {
+  replay::MarginCounts margins;
+  for (const Verdict& verdict : verdicts) margins.add(verdict.margins);
+  if (margins.empty()) return;
+  std::cout << margins.total() << " tokens compared, " << margins.below(replay::kVeryNear)
+            << " of them nearly tied (the runner-up within " << replay::decimal(replay::kVeryNear)
+            << " logit units)\n";
+}
+
 void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts) {
   // A long list hides what it should show.
   constexpr std::size_t kAllShown = 200;
@@ -348,6 +387,7 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
     if (run.verdicts.size() <= kAllShown || !well) print_verdict(verdict);
   }
   print_counts(run.verdicts, counts);
+  print_margins(run.verdicts);
   std::cout << run.design << '\n';
   for (const auto& [index, environment] : run.environments) {
     std::cout << "recorded in the environment of leaf " << index;
@@ -464,6 +504,9 @@ void add_replay(CLI::App& app, Context& context) {
       ->add_option("--time-budget", flags->time_budget_s,
                    "begin no record after so many seconds; they come in the order of the draw")
       ->check(whole_number(1, 1'000'000'000));
+  command->add_option("--parallel", flags->parallel, "so many records at a time")
+      ->check(whole_number(1, 256))
+      ->capture_default_str();
   command->add_flag("--explain", flags->explain,
                     "where a record keeps digests of its layers, name the first that differs");
   command->add_option("--against", flags->against,

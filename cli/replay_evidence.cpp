@@ -3,6 +3,7 @@
 #include "audit/bundle_reader.hpp"
 #include "audit/key_file.hpp"
 #include "audit/reader.hpp"
+#include "audit/shared_records.hpp"
 #include "cli/command.hpp"
 #include "replay/statement.hpp"
 #include "schema/file.hpp"
@@ -20,10 +21,10 @@ class LogEvidence final : public ReplayEvidence {
               std::unique_ptr<audit::Appender> appender)
       : reader_(std::move(reader)), key_(std::move(key)), appender_(std::move(appender)) {}
 
-  audit::RecordSource& records() override { return *reader_; }
+  audit::RecordSource& records() override { return records_; }
 
   Result<void> give(const replay::Verdict& verdict) override {
-    auto statement = replay::signed_statement(*reader_, verdict, *key_);
+    auto statement = replay::signed_statement(records_, verdict, *key_);
     if (!statement) return statement.error();
     audit::LeafDraft draft;
     draft.type = "replay_verdict";
@@ -50,6 +51,7 @@ class LogEvidence final : public ReplayEvidence {
   }
 
   std::unique_ptr<audit::LogReader> reader_;
+  audit::SharedRecords records_{*reader_};
   std::shared_ptr<audit::LogKey> key_;
   std::unique_ptr<audit::Appender> appender_;
 };
@@ -59,11 +61,11 @@ class BundleEvidence final : public ReplayEvidence {
   BundleEvidence(std::unique_ptr<audit::BundleReader> reader, std::filesystem::path statements)
       : reader_(std::move(reader)), statements_(std::move(statements)) {}
 
-  audit::RecordSource& records() override { return *reader_; }
+  audit::RecordSource& records() override { return records_; }
 
   Result<void> give(const replay::Verdict& verdict) override {
     if (statements_.empty()) return {};
-    const auto statement = replay::statement(*reader_, verdict);
+    const auto statement = replay::statement(records_, verdict);
     if (!statement) return statement.error();
     return write_file(statements_ / (verdict.record.str() + ".json"), *statement);
   }
@@ -75,6 +77,7 @@ class BundleEvidence final : public ReplayEvidence {
 
  private:
   std::unique_ptr<audit::BundleReader> reader_;
+  audit::SharedRecords records_{*reader_};
   std::filesystem::path statements_;
 };
 

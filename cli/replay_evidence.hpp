@@ -12,7 +12,7 @@
 
 namespace verbatim::cli {
 
-/// One thread. Errors as those of the log's appender, or of writing a file.
+/// One thread, but for records(), which any thread may read. Errors as those of the log's appender, or of writing a file.
 class ReplayEvidence {
  public:
   virtual ~ReplayEvidence() = default;

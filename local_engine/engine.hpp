@@ -41,6 +41,7 @@ struct SamplingParams {
   std::uint32_t top_k = 0;   ///< 0: off
   double top_p = 1, min_p = 0;
   double repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
+  std::uint32_t penalty_window = 0;  ///< so many tokens back do penalties look; 0: at all
   std::map<TokenId, double> logit_bias;
 };
 

@@ -104,7 +104,9 @@ std::vector<kernels::TokenCount> Job::seen_before(std::size_t index) const {
       params.presence_penalty == 0)
     return {};
   std::map<TokenId, kernels::TokenCount> counts;
-  for (std::size_t i = 0; i < prompt_ + index; ++i) {
+  const std::size_t end = prompt_ + index;
+  const std::size_t window = params.penalty_window == 0 ? end : params.penalty_window;
+  for (std::size_t i = end - std::min(end, window); i < end; ++i) {
     auto& count = counts[ids_[i]];
     count.id = ids_[i];
     ++(i < prompt_ ? count.in_prompt : count.in_output);

@@ -21,6 +21,7 @@ Engines::Engines(std::vector<ModelPlace> places, local_engine::EngineOptions opt
 
 Result<std::shared_ptr<Engine>> Engines::with_weights(const std::string& weights_sha256,
                                                       const std::string& name) {
+  const std::lock_guard lock(mutex_);
   for (Place& place : places_) {
     if (place.known || place.model.name != name) continue;
     if (!load(place)) {
@@ -47,12 +48,14 @@ Result<std::shared_ptr<Engine>> Engines::with_weights(const std::string& weights
 }
 
 bool Engines::vouches_for(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
   return std::any_of(places_.begin(), places_.end(), [&](const Place& place) {
     return place.model.vouched && place.model.name == name;
   });
 }
 
 Result<std::shared_ptr<Engine>> Engines::vouched(const std::string& name) {
+  const std::lock_guard lock(mutex_);
   for (Place& place : places_) {
     if (place.model.vouched && place.model.name == name) return engine_of(place);
   }
@@ -61,6 +64,7 @@ Result<std::shared_ptr<Engine>> Engines::vouched(const std::string& name) {
 }
 
 Result<std::shared_ptr<Engine>> Engines::named(const std::string& name) {
+  const std::lock_guard lock(mutex_);
   for (Place& place : places_) {
     if (place.model.name == name) return engine_of(place);
   }
@@ -70,6 +74,7 @@ Result<std::shared_ptr<Engine>> Engines::named(const std::string& name) {
 Result<std::shared_ptr<Engine>> Engines::counterpart(const std::filesystem::path& path,
                                                      const std::string& backend,
                                                      const std::string& weights_sha256) {
+  const std::lock_guard lock(mutex_);
   const Place* own = path.empty() ? place_with(weights_sha256) : nullptr;
   if (path.empty() && own == nullptr)
     return Error{Errc::not_found, "no model has the weights " + weights_sha256.substr(0, 16), "",
@@ -86,6 +91,7 @@ Result<std::shared_ptr<Engine>> Engines::counterpart(const std::filesystem::path
 }
 
 bool Engines::name_has_other_weights(const std::string& name, const std::string& weights_sha256) {
+  const std::lock_guard lock(mutex_);
   bool other = false;
   for (Place& place : places_) {
     hash(place);
@@ -96,12 +102,23 @@ bool Engines::name_has_other_weights(const std::string& name, const std::string&
 }
 
 std::optional<ModelParts> Engines::parts_of(const std::string& name) {
+  const std::lock_guard lock(mutex_);
   for (Place& place : places_) {
     if (place.model.name != name) continue;
     hash(place);
     if (!place.weights_sha256.empty()) return place.parts;
   }
   return std::nullopt;
+}
+
+bool Engines::failed() const {
+  const std::lock_guard lock(mutex_);
+  return failed_;
+}
+
+std::size_t Engines::checked() const {
+  const std::lock_guard lock(mutex_);
+  return checked_;
 }
 
 Engines::Place* Engines::place_with(const std::string& weights_sha256) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,8 +27,8 @@ struct ModelPlace {
 using EngineLoader = std::function<Result<std::shared_ptr<local_engine::Engine>>(
     const std::filesystem::path&, const local_engine::EngineOptions&)>;
 
-/// One thread at a time. Every engine is checked (check_engine) before it is given out. One that fails is never given
-/// out, and failed() is true from then on.
+/// Any thread may call; while an engine is loaded or checked the others wait. Every engine is checked (check_engine) before
+/// it is given out. One that fails is never given out, and failed() is true from then on.
 ///
 /// Errors: `not_found`: no place has the weights. `invalid_input`: nor has any, and one of that name cannot be read.
 /// `unavailable`: the engine failed its check, or EngineOptions::kv_bytes_max has no room for it. Others are those of the
@@ -58,9 +59,9 @@ class Engines {
       const std::string& weights_sha256);
 
   /// An engine failed its check: the run must give no verdicts.
-  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] bool failed() const;
   /// How many engines passed it.
-  [[nodiscard]] std::size_t checked() const { return checked_; }
+  [[nodiscard]] std::size_t checked() const;
 
   /// The parts of the model of this name, as they are now. Nothing if there is none, or it cannot be read.
   [[nodiscard]] std::optional<ModelParts> parts_of(const std::string& name);
@@ -88,6 +89,7 @@ class Engines {
   [[nodiscard]] Result<void> load(Place& place);
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> engine_of(Place& place);
 
+  mutable std::mutex mutex_;  // guards the members below
   std::vector<Place> places_;
   local_engine::EngineOptions options_;
   EngineLoader loader_;

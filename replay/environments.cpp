@@ -25,6 +25,7 @@ std::map<std::string, std::string> facts_of(const Json& json) {
 Environments::Environments(const Json& here) : here_(facts_of(here)) {}
 
 const RecordedEnvironment* Environments::find(audit::RecordSource& reader, std::uint64_t index) {
+  const std::lock_guard lock(mutex_);
   if (const auto known = found_.find(index); known != found_.end()) return &known->second;
   const auto leaf = reader.leaf(index);
   if (!leaf || text_at(leaf->json, {"type"}) != "environment") return nullptr;

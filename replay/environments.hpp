@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,20 +20,21 @@ struct RecordedEnvironment {
   std::vector<std::string> differs;
 };
 
-/// Reads environment leaves as they are asked for, and keeps them. One thread at a time.
+/// Reads environment leaves as they are asked for, and keeps them. Any thread may call find().
 class Environments {
  public:
   /// `here`: gateway::describe_environment().
   explicit Environments(const Json& here);
 
-  /// Null if the leaf is not there or is no environment.
+  /// Null if the leaf is not there or is no environment. What it points to stays as it is.
   [[nodiscard]] const RecordedEnvironment* find(audit::RecordSource& reader, std::uint64_t index);
-  /// Those that were found so far, by index.
+  /// Those that were found so far, by index. Not while another thread calls find().
   [[nodiscard]] const std::map<std::uint64_t, RecordedEnvironment>& found() const { return found_; }
   [[nodiscard]] const std::map<std::string, std::string>& here() const { return here_; }
 
  private:
   std::map<std::string, std::string> here_;
+  std::mutex mutex_;  // guards found_
   std::map<std::uint64_t, RecordedEnvironment> found_;
 };
 

@@ -194,18 +194,24 @@ std::string unknown_member(const std::string& body) {
   return "";
 }
 
-/// What the model's generation_config.json says of parameters that the request leaves out, and that change a greedy
-/// answer; put into every choice. "" if nothing.
-std::string take_defaults(const Engine& engine, const std::string& body,
-                          gateway::LocalQuestion& question) {
+/// What a server may have put in the place of parameters that the request leaves out, and that change a greedy answer.
+struct Defaults {
+  float repetition_penalty;
+  std::uint32_t window;
+  std::string words;
+};
+
+/// Those of the model's folder, which vLLM and SGLang take, and those of Ollama's own.
+std::vector<Defaults> possible_defaults(const Engine& engine, const std::string& body) {
   const auto json = parse_json(body);
-  const float penalty = engine.suggested_repetition_penalty();
-  if (!json || penalty == 1 || json->contains("repetition_penalty") ||
-      json->contains("repeat_penalty")) {
-    return "";
-  }
-  for (GenerationRequest& choice : question.choices) choice.sampling.repetition_penalty = penalty;
-  return "repetition_penalty " + decimal(penalty);
+  if (!json || json->contains("repetition_penalty") || json->contains("repeat_penalty")) return {};
+  std::vector<Defaults> possible;
+  if (const float penalty = engine.suggested_repetition_penalty(); penalty != 1)
+    possible.push_back(
+        {penalty, 0,
+         "repetition_penalty " + decimal(penalty) + ", of the model's generation_config.json"});
+  possible.push_back({1.1F, 64, "repeat_penalty 1.1 over the last 64 tokens, Ollama's default"});
+  return possible;
 }
 
 std::size_t differing_in(const ForeignAnswer& answer) {
@@ -267,16 +273,22 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
 
   // 3. Its tokens, and what the engine thinks of them.
   auto scored = score_choices(engine, *question, *answers);
-  if (!scored || scored->choices.empty() || differing_in(*scored) == 0) return scored;
-  const std::string defaults = take_defaults(engine, *asked, *question);
-  if (defaults.empty()) return scored;
-  auto by_defaults = score_choices(engine, *question, *answers);
-  if (!by_defaults || by_defaults->choices.empty() ||
-      differing_in(*by_defaults) >= differing_in(*scored)) {
-    return scored;
+  if (!scored || scored->choices.empty()) return scored;
+  for (const Defaults& defaults : possible_defaults(engine, *asked)) {
+    if (differing_in(*scored) == 0) break;
+    for (GenerationRequest& choice : question->choices) {
+      choice.sampling.repetition_penalty = defaults.repetition_penalty;
+      choice.sampling.penalty_window = defaults.window;
+    }
+    auto by_defaults = score_choices(engine, *question, *answers);
+    if (!by_defaults || by_defaults->choices.empty() ||
+        differing_in(*by_defaults) >= differing_in(*scored)) {
+      continue;
+    }
+    scored = std::move(by_defaults);
+    scored->defaults = defaults.words;
   }
-  by_defaults->defaults = defaults;
-  return by_defaults;
+  return scored;
 }
 
 }  // namespace verbatim::replay

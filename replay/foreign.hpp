@@ -33,18 +33,19 @@ struct CannotScore {
 
 struct ForeignAnswer {
   std::vector<ForeignScore> choices;  ///< empty if `cannot` says why
-  /// Sampling parameters that the request does not give and that were taken from the model's generation_config.json,
-  /// since only so the answer is the engine's own: "repetition_penalty 1.8". "" if none.
+  /// Sampling parameters that the request does not give, and by which the answer is nearer to the engine's own:
+  /// "repetition_penalty 1.8, of the model's generation_config.json". "" if none.
   std::string defaults;
   CannotScore cannot;
 };
 
 /// Rebuilds the request (template, special tokens, sampling as the API has it by default), recovers the tokens of the
 /// answer's text, and scores them in one prefill. A request with a member whose effect is not known here is not
-/// scored (`parameters`). Servers differ in whether they take what a request leaves out from the model's
-/// generation_config.json: both are tried, and the one that the answer fits better counts. `asked_us`: when the
-/// endpoint was asked, which a template may tell; for a cache hit that is before the record's own time. Greedy
-/// requests only: another engine's noise cannot be computed again. Errors as RecordSource::content() gives them.
+/// scored (`parameters`). Servers differ in what they set where a request leaves a penalty out (nothing, what the model's
+/// generation_config.json has, or as Ollama does): all are tried, and the one that the answer fits best counts.
+/// `asked_us`: when the endpoint was asked, which a template may tell; for a cache hit that is before the record's own
+/// time. Greedy requests only: another engine's noise cannot be computed again. Errors as RecordSource::content() gives
+/// them.
 [[nodiscard]] Result<ForeignAnswer> score_foreign(audit::RecordSource& reader,
                                                   const RecordedLeaves& record,
                                                   std::int64_t asked_us,

@@ -13,23 +13,28 @@ bool keeps(const audit::StoredLeaf& leaf, std::string_view field) {
                      [&](const Json& each) { return text_at(each, {"field"}) == field; });
 }
 
+Explanation cannot_say(std::string problem) {
+  Explanation explanation;
+  explanation.against = "record";
+  explanation.problem = std::move(problem);
+  return explanation;
+}
+
+Explanation nothing_kept() {
+  return cannot_say("it keeps no digests of its layers; name another engine with --against");
+}
+
 /// By the digests that the record keeps of its layers.
 Explanation explain_by_kept(audit::RecordSource& reader, const audit::StoredLeaf& response,
                             local_engine::Engine& engine,
                             const std::vector<RecordedChoice>& choices) {
-  Explanation cannot_say;
-  cannot_say.against = "record";
-  if (!keeps(response, "response.layers")) {
-    cannot_say.problem = "it keeps no digests of its layers; name another engine with --against";
-    return cannot_say;
-  }
+  if (!keeps(response, "response.layers")) return nothing_kept();
   const auto content = reader.content(response.index, "response.layers");
   const auto layers =
       content ? parse_layers(content->bytes, choices.size())
               : Result<std::vector<std::optional<local_engine::LayerDigests>>>(content.error());
   if (layers) return explain_by_record(engine, choices, *layers);
-  cannot_say.problem = layers.error().what;
-  return cannot_say;
+  return cannot_say(layers.error().what);
 }
 
 }  // namespace
@@ -82,6 +87,7 @@ Result<void> measure_other_weights(audit::RecordSource& reader, const audit::Sto
                                    const ReplayWith& with, std::vector<RecordedChoice> choices,
                                    Verdict& verdict) {
   const bool explains = with.explain && keeps(response, "response.layers");
+  if (with.explain && !explains) verdict.explanations.push_back(explanation_json(nothing_kept()));
   if (!explains && !keeps(response, "response.fingerprint")) return {};
   const auto engine = with.engines.named(verdict.model);
   if (!engine) {

@@ -4,8 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 namespace verbatim::replay {
+
+/// Margins in logit units. Below the second another kernel's rounding could choose otherwise.
+inline constexpr float kNear = 0.1F, kVeryNear = 0.01F;
 
 /// Tokens by margin (best score minus runner-up, logit units). Class 0 is below kMarginEdges[0], class i from
 /// kMarginEdges[i-1] up to kMarginEdges[i], the last from the last edge on.
@@ -29,11 +33,14 @@ class MarginCounts {
   }
   void set(std::size_t index, std::uint64_t count) { counts_[index] = count; }
   [[nodiscard]] const std::array<std::uint64_t, kClasses>& counts() const { return counts_; }
-  [[nodiscard]] bool empty() const {
-    for (const std::uint64_t count : counts_) {
-      if (count != 0) return false;
-    }
-    return true;
+  [[nodiscard]] bool empty() const { return total() == 0; }
+  [[nodiscard]] std::uint64_t total() const {
+    return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+  }
+  /// Below an edge.
+  [[nodiscard]] std::uint64_t below(float edge) const {
+    const auto end = static_cast<std::ptrdiff_t>(class_of(edge));
+    return std::accumulate(counts_.begin(), counts_.begin() + end, std::uint64_t{0});
   }
 
  private:

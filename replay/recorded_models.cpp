@@ -26,6 +26,7 @@ std::vector<ModelPart> changed_parts(const ModelParts& a, const ModelParts& b) {
 
 std::optional<ModelParts> RecordedModels::find(audit::RecordSource& reader,
                                                const std::string& weights_sha256) {
+  const std::lock_guard lock(mutex_);
   if (!known_) {
     known_.emplace();
     audit::RecordFilter filter;

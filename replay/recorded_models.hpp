@@ -5,6 +5,7 @@
 #include "local_engine/fingerprint.hpp"
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ struct ModelPart {
 /// In the order tensors, configuration, tokenizer, template.
 [[nodiscard]] std::vector<ModelPart> changed_parts(const ModelParts& a, const ModelParts& b);
 
-/// Reads the log's `model` leaves when one is first asked for, and keeps them. One thread at a time.
+/// Reads the log's `model` leaves when one is first asked for, and keeps them. Any thread may call.
 class RecordedModels {
  public:
   /// Nothing if no leaf names these weights, or only one of an earlier version, which does not tell of parts.
@@ -34,6 +35,7 @@ class RecordedModels {
                                                const std::string& weights_sha256);
 
  private:
+  std::mutex mutex_;  // guards known_
   std::optional<std::map<std::string, ModelParts>> known_;
 };
 

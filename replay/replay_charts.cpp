@@ -90,11 +90,9 @@ Html margins_section(const ReplayRun& run) {
   chart.title = "Tokens by margin";
   chart.styles = {"bar"};
   chart.gaps = false;
-  std::uint64_t total = 0, near = 0;
+  const std::uint64_t total = counts.total(), near = counts.below(kVeryNear);
   for (std::size_t i = 0; i < MarginCounts::kClasses; ++i) {
     chart.columns.push_back({i % 2 == 1 ? kLabels[i / 2] : "", {counts.counts()[i]}});
-    total += counts.counts()[i];
-    if (i == 0 || MarginCounts::kEdges[i - 1] < kVeryNear) near += counts.counts()[i];
   }
   std::string limit;
   for (const Verdict& verdict : run.verdicts) {

@@ -8,9 +8,6 @@
 
 namespace verbatim::replay {
 
-/// Margins in logit units below which a place of a text is highlighted.
-inline constexpr float kNear = 0.1F, kVeryNear = 0.01F;
-
 /// The verdict's class in report/style.css.
 [[nodiscard]] std::string style_of(VerdictKind kind);
 

@@ -6,6 +6,8 @@
 #include "replay/recorded.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace verbatim::replay {
 
@@ -162,7 +164,7 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
     one.defaults = answer->defaults;
     if (!answer->defaults.empty()) {
       one.detail += (one.detail.empty() ? "" : "; ") + std::string("with ") + answer->defaults +
-                    " of the model's generation_config.json, which the request leaves open";
+                    ", which the request leaves open";
     }
     const std::size_t tokens = one.tokens, differing = worst.differing + one.differing;
     const MarginCounts margins = one.margins;
@@ -340,6 +342,27 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     worst.character = bound->character;
   }
   return worst;
+}
+
+Result<void> check_engines_of(audit::RecordSource& reader, const std::vector<Uuid>& ids,
+                              Engines& engines) {
+  std::set<std::pair<std::string, std::string>> known;
+  for (const Uuid& id : ids) {
+    auto leaves = read_leaves(reader, id);
+    if (!leaves || !leaves->response) continue;
+    const std::string name = text_at(leaves->request.json, {"model", "requested"});
+    if (const auto origin = parse_uuid(text_at(leaves->response->json, {"origin"}))) {
+      leaves = read_leaves(reader, *origin);
+      if (!leaves || !leaves->response) continue;
+    }
+    const std::string weights = text_at(leaves->response->json, {"engine", "weights_sha256"});
+    if (!known.emplace(name, weights).second) continue;
+    if (weights.empty() && !engines.vouches_for(name)) continue;
+    const auto engine =
+        weights.empty() ? engines.vouched(name) : engines.with_weights(weights, name);
+    if (!engine && engines.failed()) return engine.error();
+  }
+  return {};
 }
 
 }  // namespace verbatim::replay

@@ -12,7 +12,7 @@
 
 namespace verbatim::replay {
 
-/// What a run replays with. All borrowed.
+/// What a run replays with. All borrowed, and shared by the threads that replay.
 struct ReplayWith {
   Engines& engines;
   Environments& environments;
@@ -30,7 +30,13 @@ struct ReplayWith {
 /// verdict; an error means that the log could not be read (`storage_failed`), has no such record (`not_found`), or that
 /// the engine failed its check (`out_of_range`): then no verdict may be given at all.
 /// Changes nothing: the caller appends the verdict's leaf. The result does not depend on batches, threads or time.
+/// Any thread may call if `reader` may be read by any (audit::SharedRecords).
 [[nodiscard]] Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id,
                                             const ReplayWith& with);
+
+/// Loads and checks the engines that replay_record() will need for these records, so that one that fails its check is
+/// known before a verdict is given. An error only then; whatever else is wrong is for the records' verdicts to say.
+[[nodiscard]] Result<void> check_engines_of(audit::RecordSource& reader,
+                                            const std::vector<Uuid>& ids, Engines& engines);
 
 }  // namespace verbatim::replay

@@ -90,8 +90,8 @@ struct Verdict {
   /// Tokens that are not the engine's choice, of a foreign engine's answer.
   std::size_t differing = 0;
   std::optional<Tolerance> tolerance;
-  /// Parameters that the request leaves open and that its server took from the model's generation_config.json, as the
-  /// answer shows: "repetition_penalty 1.8". "" if none.
+  /// Parameters that the request leaves open and that its server set, as the answer shows: "repetition_penalty 1.8, of the
+  /// model's generation_config.json". "" if none.
   std::string defaults;
 
   /// How the recorded activation fingerprint and the engine's activations agree, if the record keeps one.

@@ -3,6 +3,7 @@ them (--honest 199 --answers 40 --keep; of some cases the first 12 are llamacpp_
 says them again."""
 import json
 import os
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -22,7 +23,37 @@ def weights():
     return path
 
 
+def pieces(folder):
+    """The bytes of each token of a byte-fallback vocabulary."""
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    byte = re.compile(r"<0x([0-9A-F]{2})>")
+    return {token: bytes.fromhex(byte.fullmatch(piece)[1]) if byte.fullmatch(piece) else piece.replace("\u2581", " ").encode()
+            for piece, token in vocabulary.items()}
+
+
 class ForeignEngineTest(support.ProgramTest):
+    def test_other_precisions_part_from_ours_where_they_part_from_llama_cpps_own_f32(self):
+        gguf = weights()
+        said = [json.loads(line) for line in (gguf.parent / "expected-llamacpp.jsonl").read_text().splitlines()]
+        said = [each for each in said if each["prompt"]]  # the API asks for a prompt
+        text_of = pieces(gguf.parent.parent / "stories260K-hf")
+        asked = {}  # record: what was said, and where it forks
+
+        answer = None
+        with MockUpstream(lambda request: answer) as upstream, self.gateway("--upstream", f"llama={upstream.url}") as gateway:
+            for each in said:
+                text = b"".join(text_of[token] for token in each["greedy_ids"]).decode()
+                answer = Reply.json(json.dumps({"object": "text_completion", "choices": [
+                    {"index": 0, "text": text, "finish_reason": "length"}]}))
+                asked[gateway.post("/v1/completions", {"model": "stories", "prompt": each["prompt"], "temperature": 0,
+                                                       "max_tokens": len(each["greedy_ids"])},
+                                   headers={"Cache-Control": "no-store"}).record] = each
+        run = self.run_well("replay", "--data", self.data, "--all", "--engine", f"stories={gguf}", "--json", code=1).json
+        found = {record["id"]: (record["verdict"], record["position"]) for record in run["records"]}
+        self.assertEqual(found, {record: ("TOKEN_EXACT", None) if each["fork_from_f32_at"] is None
+                                 else ("DIVERGED", each["fork_from_f32_at"]) for record, each in asked.items()})
+        self.assertEqual((len(asked), run["summary"]["DIVERGED"]), (25, 10))
+
     def test_honest_answers_are_calibrated_and_other_weights_prompts_and_words_told_apart(self):
         engine = f"stories={weights()}"
         answers = defaultdict(dict)
@@ -51,13 +82,21 @@ class ForeignEngineTest(support.ProgramTest):
         self.assertEqual(made["differing"], 6)
         self.assertLess(float(made["threshold"]), 0.01)
 
-        def diverged(case, code):
+        def judged(case, code):
             run = self.run_well("replay", "--data", record(case), "--all", "--engine", engine, "--calibration", calibration,
                                 "--json", code=code).json
             self.assertEqual(run["summary"]["NOT_REPLAYABLE"], 0, run["records"])
+            return run
+
+        def diverged(case, code):
+            run = judged(case, code)
             return run["summary"]["DIVERGED"] / len(run["records"])
 
         self.assertEqual(diverged("honest, as calibrated", 0), 0)
+        penalised = judged("honest, Ollama's penalty unasked", 0)
+        self.assertEqual(penalised["summary"]["DIVERGED"], 0)
+        self.assertGreater(sum(record.get("defaults", "").endswith("Ollama's default") for record in penalised["records"]), 6)
+        self.assertGreater(diverged("fine-tuned by 1 step", 1), 0.25)
         for case in ("Q4_K_M weights", "two layers swapped", "a hidden sentence before the prompt",
                      "sampled at temperature 0.7", "one word of the answer edited"):
             self.assertGreater(diverged(case, 1), 0.5, case)

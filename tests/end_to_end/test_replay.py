@@ -1,6 +1,7 @@
 """`verbatim replay` as a run: its report, tables, design, resumption; and answers of another engine, calibrated."""
 import csv
 import json
+import re
 import shutil
 import sqlite3
 import struct
@@ -185,6 +186,7 @@ class ReplayTest(support.ProgramTest):
         lines = self.run_well("replay", "--data", self.data, "--all").out.splitlines()
         self.assertIn("8 records: 7 BITWISE (87.5 %), 1 NOT_REPLAYABLE (12.5 %)", lines)
         self.assertIn("  not replayable, status: 1", lines)
+        self.assertTrue(any(re.fullmatch(r"\d+ tokens compared, \d+ of them nearly tied .*", line) for line in lines), lines)
 
     def test_a_run_that_was_killed_goes_on_too(self):
         begun = subprocess.Popen([support.VERBATIM, "replay", "--all", "--data", self.data],
@@ -209,14 +211,21 @@ class ReplayTest(support.ProgramTest):
         self.assertEqual(sum(run["summary"].values()), 8)
         self.assert_valid()
 
-    def test_a_second_run_gives_the_same_leaves(self):
-        def fields():
-            self.replay("--all")
+    def test_a_second_run_gives_the_same_leaves_however_many_records_at_a_time(self):
+        def fields(*args):
+            self.replay("--all", *args)
             leaves = self.verdict_leaves()
             return {record: {k: v for k, v in leaf.items() if k not in ("id", "time", "contents")}
                     for record, leaf in leaves.items()}
 
-        self.assertEqual(fields(), fields())
+        before = fields()
+        for parallel in (1, 3, 64):
+            self.assertEqual(fields("--parallel", parallel), before)
+        judged = [r["index"] for r in self.records("--all-types") if r["type"] == "replay_verdict"]
+        order = [self.run_well("log", "show", index, "--data", self.data, "--json").json["leaves"][0]["leaf"]["record"]
+                 for index in judged]
+        self.assertEqual(order, 4 * [record["id"] for record in self.records()])
+        self.assert_one_line_error(support.verbatim("replay", "--all", "--parallel", 0, "--data", self.data), 2, "--parallel")
 
     def test_the_design_is_stated_and_a_kept_checkpoint_draws_the_same_sample(self):
         kept = self.folder / "checkpoint"

@@ -107,6 +107,11 @@ TEST_F(Explain, WeightsThatChangedAreJudgedByNobodyButTheirFirstOtherLayerIsName
   ASSERT_TRUE(verdict.fingerprint);
   EXPECT_EQ(verdict.fingerprint->exact, 0u);
   EXPECT_GT(verdict.fingerprint->chunks, 0u);
+  world_.layer_digest_bytes = 0;
+  const Verdict none = world_.replay(world_.chat("What is a receipt?"));
+  EXPECT_EQ(none.reason, "weights_differ");
+  EXPECT_EQ(none.explanations.at(0)["problem"],
+            "it keeps no digests of its layers; name another engine with --against");
 }
 
 TEST_F(Explain, AnotherModelIsComparedOperatorByOperator) {

@@ -1,7 +1,6 @@
 // Answers of another engine that serves the same weights: calibrated, explained, or told apart.
 
 #include "replay/calibration.hpp"
-#include "replay/engine_check.hpp"
 #include "tests/replay/recorded_world.hpp"
 #include "tests/support/shared.hpp"
 
@@ -260,13 +259,55 @@ TEST_F(Foreign, WhatAServerTakesFromTheModelsFolderIsFoundAndSaid) {
   world_.places = {{"demo", folder, true}};
   const Verdict taken = world_.replay(world_.record(Api::openai_chat, exchange));
   EXPECT_EQ(taken.kind, VerdictKind::token_exact) << taken.detail;
-  EXPECT_EQ(taken.defaults, "repetition_penalty 1.8");
-  EXPECT_EQ(replay::verdict_fields(taken)["defaults"], "repetition_penalty 1.8");
+  EXPECT_EQ(taken.defaults, "repetition_penalty 1.8, of the model's generation_config.json");
+  EXPECT_EQ(replay::verdict_fields(taken)["defaults"], taken.defaults);
   const Verdict left = world_.replay(world_.record(Api::openai_chat, unpenalised));
   EXPECT_EQ(left.kind, VerdictKind::token_exact) << left.detail;
   EXPECT_EQ(left.defaults, "");
   world_.places = {{"demo", test::RecordedWorld::model_path(), true}};
   EXPECT_EQ(world_.replay(world_.record(Api::openai_chat, exchange)).kind, VerdictKind::diverged);
+}
+
+TEST_F(Foreign, ThePenaltyThatOllamaSetsUnaskedIsFoundAndSaid) {
+  const auto engine = test::RecordedWorld::engine();
+  const auto answer = [&](const char* prompt, double penalty, std::uint32_t window) {
+    local_engine::GenerationRequest request;
+    request.prompt_ids = engine->tokenizer()->encode(prompt, {}).value();
+    request.tokens_max = 150;
+    request.ignore_eos = true;
+    // The text does not tell where special tokens were.
+    request.sampling.logit_bias = {{0, -100}, {1, -100}, {2, -100}};
+    request.sampling.repetition_penalty = penalty;
+    request.sampling.penalty_window = window;
+    return engine->generate_and_wait(request).value().text;
+  };
+  world_.places = {{"demo", test::RecordedWorld::model_path(), true}};
+  std::size_t changed = 0;
+  // Prompts whose answers are cut into tokens as their text would be.
+  for (const char* prompt : {"Hello", "Once", "the the the"}) {
+    const std::string penalised = answer(prompt, 1.1, 64);
+    ASSERT_NE(penalised, answer(prompt, 1, 0));
+    changed += penalised == answer(prompt, 1.1, 0) ? 0 : 1;
+    const std::string plain =
+        Json{{"model", "demo"},    {"prompt", prompt},
+             {"temperature", 0},   {"max_tokens", 150},
+             {"ignore_eos", true}, {"logit_bias", {{"0", -100}, {"1", -100}, {"2", -100}}}}
+            .dump();
+    Exchange exchange = world_.answer(Api::openai_completions, plain);
+    make_remote(exchange);
+    exchange.response_body =
+        Json{{"object", "text_completion"},
+             {"choices", {{{"index", 0}, {"text", penalised}, {"finish_reason", "length"}}}}}
+            .dump();
+    const Verdict verdict = world_.replay(world_.record(Api::openai_completions, exchange));
+    EXPECT_EQ(verdict.kind, VerdictKind::token_exact) << prompt << ": " << verdict.detail;
+    EXPECT_EQ(verdict.defaults, "repeat_penalty 1.1 over the last 64 tokens, Ollama's default");
+    replace(exchange.request_body, "\"temperature\":0",
+            "\"temperature\":0,\"repetition_penalty\":1");
+    EXPECT_EQ(world_.replay(world_.record(Api::openai_completions, exchange)).kind,
+              VerdictKind::diverged);
+  }
+  EXPECT_GT(changed, 0u) << "no answer shows the window";
 }
 
 TEST_F(Foreign, AnEditedQuestionIsDiverged) {
@@ -337,81 +378,6 @@ TEST_F(Foreign, WhatCannotBeScoredSaysWhy) {
                   R"({"choices":[{"message":{"content":""},"finish_reason":"length"}]})";
             }).reason,
             "no_output");
-}
-
-TEST(Engines, AModelOfTheRecordsNameIsReadOnceAndOthersOnlyIfTheyHaveTheWeights) {
-  const auto demo = test::RecordedWorld::engine();
-  const std::string weights = demo->fingerprint().weights_sha256.hex();
-  std::vector<std::string> loaded;
-  const auto path = test::RecordedWorld::model_path();
-  replay::Engines engines({{"other", path.parent_path()}, {"demo", path}, {"demo2", path}}, {},
-                          [&](const std::filesystem::path& from, const auto&) {
-                            loaded.push_back(from.filename().string());
-                            return Result<std::shared_ptr<local_engine::Engine>>(demo);
-                          });
-  EXPECT_TRUE(engines.with_weights(weights, "demo"));
-  EXPECT_TRUE(engines.with_weights(weights, "demo"));
-  EXPECT_EQ(loaded, std::vector<std::string>{"model"});
-  EXPECT_EQ(engines.checked(), 1U);
-  EXPECT_TRUE(engines.named("demo2"));  // the same model under another name is not loaded again
-  EXPECT_EQ(loaded.size(), 1U);
-  EXPECT_EQ(engines.with_weights(std::string(64, 'b'), "demo").error().code, Errc::not_found);
-  EXPECT_TRUE(engines.name_has_other_weights("demo", std::string(64, 'b')));
-  EXPECT_FALSE(engines.name_has_other_weights("other", std::string(64, 'b')));
-  EXPECT_EQ(loaded.size(), 1U);
-}
-
-/// An engine whose batches are wrong: what a self-check is for.
-class WrongInBatches final : public local_engine::Engine {
- public:
-  explicit WrongInBatches(std::shared_ptr<Engine> right) : right_(std::move(right)) {}
-  std::shared_ptr<local_engine::Generation> generate(
-      local_engine::GenerationRequest request,
-      std::function<void(const local_engine::TokenInfo&)> on_token,
-      std::function<void(Result<local_engine::GenerationResult>)> done) override {
-    return right_->generate(std::move(request), std::move(on_token), std::move(done));
-  }
-  Result<local_engine::GenerationResult> score(
-      const local_engine::GenerationRequest& request,
-      const std::vector<local_engine::TokenId>& output) override {
-    auto result = right_->score(request, output);
-    if (result) result->logits_digest.bytes[0] ^= 1;
-    return result;
-  }
-  const local_engine::Fingerprint& fingerprint() const override { return right_->fingerprint(); }
-  std::shared_ptr<const local_engine::Tokenizer> tokenizer() const override {
-    return right_->tokenizer();
-  }
-  std::shared_ptr<const local_engine::ChatTemplate> chat_template() const override {
-    return right_->chat_template();
-  }
-  std::string backend() const override { return right_->backend(); }
-  std::string profile() const override { return right_->profile(); }
-  std::size_t context_max() const override { return right_->context_max(); }
-  std::size_t vocab_size() const override { return right_->vocab_size(); }
-  std::size_t hidden_size() const override { return right_->hidden_size(); }
-  const std::vector<local_engine::TokenId>& eos_ids() const override { return right_->eos_ids(); }
-
- private:
-  std::shared_ptr<Engine> right_;
-};
-
-TEST_F(Foreign, AnEngineThatFailsItsCheckJudgesNobody) {
-  EXPECT_EQ(replay::check_engine(*world_.engine()).value(), "");
-  replay::Engines engines(world_.places, {}, [](const auto&, const auto&) {
-    return Result<std::shared_ptr<local_engine::Engine>>(
-        std::make_shared<WrongInBatches>(test::RecordedWorld::engine()));
-  });
-  replay::Environments environments{Json::object()};
-  const SystemClock clock;
-  replay::RecordedModels models;
-  const Uuid id = world_.chat("Who are you?");
-  const auto verdict = replay::replay_record(
-      *world_.reader(), id, {engines, environments, models, nullptr, replay::Method::score, clock});
-  ASSERT_FALSE(verdict);
-  EXPECT_EQ(verdict.error().code, Errc::unavailable);
-  EXPECT_TRUE(engines.failed());
-  EXPECT_EQ(engines.checked(), 0U);
 }
 
 }  // namespace

@@ -56,6 +56,14 @@ class Gguf:
                 struct.pack_into(form, self.bytes, at, *map(each, weights))
         return self
 
+    def weights(self, name):
+        offset, count = self.tensors[name]
+        return list(struct.unpack_from(f"<{count}f", self.bytes, self.data + offset))
+
+    def set_weights(self, name, weights):
+        offset, count = self.tensors[name]
+        struct.pack_into(f"<{count}f", self.bytes, self.data + offset, *weights)
+
     def perturb(self, sigma, seed=1, only=""):
         """Every weight times 1 + a normal number of that standard deviation."""
         draw = random.Random(seed)

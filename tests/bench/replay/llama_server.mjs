@@ -5,12 +5,13 @@
 //   flash        flash attention, true or false
 //   batch        tokens in one batch at most
 //   temperature  sample at this one, whatever the request says
+//   penalty      repetition penalty over the last 64 tokens of prompt and answer, set unasked as Ollama does; 1 is none
 //   before       put this text before every prompt
 //   word         put this word in the place of the answer's middle one
 import http from "node:http";
 import {getLlama} from "node-llama-cpp";
 
-const options = {kv: "F16", flash: false, batch: 256, temperature: 0, before: "", word: "", ...JSON.parse(process.argv[2])};
+const options = {kv: "F16", flash: false, batch: 256, temperature: 0, penalty: 1, before: "", word: "", ...JSON.parse(process.argv[2])};
 const llama = await getLlama({gpu: false, build: "never", logLevel: "error", maxThreads: 1});
 const model = await llama.loadModel({modelPath: options.model});
 const context = await model.createContext({
@@ -25,6 +26,9 @@ async function complete(prompt, tokens_max) {
   const output = [];
   let finish = "length";
   const sampling = {temperature: options.temperature, seed: 7, topK: 0, topP: 1, yieldEogToken: true};
+  if (options.penalty !== 1) {
+    sampling.repeatPenalty = {punishTokens: () => [...ids, ...output].slice(-64), maxPunishTokens: 64, penalty: options.penalty};
+  }
   for await (const token of sequence.evaluate(ids, sampling)) {
     if (model.isEogToken(token)) {
       finish = "stop";

@@ -6,7 +6,8 @@
 FOLDER of --npm holds node_modules with node-llama-cpp (npm install node-llama-cpp); that of --models holds the
 stories260K weights as GGUF: stories260K.gguf (F32) and -F16, -BF16 and -Q4_K_M. Every case is a server of its own behind a
 gateway that records it; the log is then replayed by the F32 weights, under a calibration of honest answers to other
-prompts. Prompts come from a fixed seed, so a second run on the same machine gives the same table. Ends what it started.
+prompts. The fine-tuned weights need python3-torch. Prompts come from a fixed seed, so a second run on the same machine gives
+the same table. Ends what it started.
 """
 import argparse
 import json
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tests/end_to_end"))
 import support  # noqa: E402
+from fine_tune import fine_tuned, sentences  # noqa: E402
 from gguf_edit import Gguf  # noqa: E402
 
 NAME, TOKENS = "stories", 64
@@ -95,6 +97,10 @@ class Experiment:
         return run("replay", "calibrate", "--data", data, "--model", NAME, "--engine", self.replayed_by, "--rate", self.rate,
                    "--out", self.calibration)["calibration"]
 
+    def token_ids(self, texts):
+        return [run("engine", "generate", "--model", self.honest, "--prompt", text, "--max-tokens", 1)["prompt_token_ids"]
+                for text in texts]
+
     def judge(self, name, asked, **options):
         data = self.record(name, asked, **options)
         records = run("replay", "--data", data, "--all", "--engine", self.replayed_by, "--calibration", self.calibration,
@@ -117,6 +123,7 @@ def cases(experiment):
     yield "honest, F32 KV cache", {"kv": "F32"}
     yield "honest, flash attention", {"flash": True}
     yield "honest, batches of 3", {"batch": 3}
+    yield "honest, Ollama's penalty unasked", {"penalty": 1.1}
     yield "F16 weights", {"model": str(models / "stories260K-F16.gguf")}
     yield "BF16 weights", {"model": str(models / "stories260K-BF16.gguf")}
     yield "Q4_K_M weights", {"model": str(models / "stories260K-Q4_K_M.gguf")}
@@ -124,6 +131,9 @@ def cases(experiment):
         made = Gguf(honest).perturb(sigma).write(folder / f"perturbed-{sigma}.gguf")
         yield f"weights perturbed by {100 * sigma:g} %", {"model": str(made)}
     yield "two layers swapped", {"model": str(Gguf(honest).swap_layers(1, 2).write(folder / "swapped.gguf"))}
+    for steps in (1, 10, 100):
+        tuned = fine_tuned(Gguf(honest), experiment.token_ids(sentences()), steps).write(folder / f"tuned-{steps}.gguf")
+        yield f"fine-tuned by {steps} step{'s' if steps > 1 else ''}", {"model": str(tuned)}
     yield "a hidden sentence before the prompt", {"before": "It was a sunny day. "}
     for temperature in (0.3, 0.7, 1.0):
         yield f"sampled at temperature {temperature:g}", {"temperature": temperature}

@@ -3,6 +3,7 @@
 #include "audit/prune.hpp"
 #include "audit/reader.hpp"
 #include "cli/append_leaf.hpp"
+#include "cli/opentelemetry.hpp"
 #include "cli/show_text.hpp"
 
 #include <algorithm>
@@ -178,6 +179,18 @@ Result<OrderedJson> contents_of(const Context& context, audit::LogReader& reader
   return Result<OrderedJson>(boost::system::in_place_value, std::move(contents));
 }
 
+/// An exchange under OpenTelemetry's names beside its leaves.
+void add_span(OrderedJson& out) {
+  const auto leaf = [&](std::size_t at, const char* type) {
+    const OrderedJson& leaves = out.at("leaves");
+    const bool is_it = at < leaves.size() && leaves[at].at("leaf").is_object() &&
+                       leaves[at]["leaf"].value("type", "") == type;
+    return is_it ? Json(leaves[at]["leaf"]) : Json();
+  };
+  const Json request = leaf(0, "request");
+  if (!request.is_null()) out["opentelemetry"] = opentelemetry_span(request, leaf(1, "response"));
+}
+
 int run_show(const Context& context, const std::string& id, bool with_contents) {
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
@@ -196,6 +209,7 @@ int run_show(const Context& context, const std::string& id, bool with_contents) 
     if (shown->at("leaf").is_object()) out["id"] = shown->at("leaf").value("id", "");
     out["leaves"].push_back(std::move(*shown));
   }
+  add_span(out);
   if (with_contents) {
     const auto leaves = leaves_named(**reader, id);
     if (!leaves) return fail(leaves.error());

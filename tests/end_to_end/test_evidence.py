@@ -127,6 +127,16 @@ class Evidence(support.ProgramTest):
         self.assertRegex(shown, r"(?m)^response\.body$")
         self.assertIn("\n" + answer.body.decode() + "\n", shown)
 
+    def test_a_record_is_told_under_opentelemetrys_names_too(self):
+        answer = self.answers[0]
+        span = self.run_well("log", "show", answer.record, "--data", self.data, "--json").json["opentelemetry"]
+        self.assertEqual(span["name"], "chat demo")
+        attributes = span["attributes"]
+        self.assertEqual((attributes["gen_ai.operation.name"], attributes["gen_ai.provider.name"], attributes["verbatim.record.id"]),
+                         ("chat", "verbatim", answer.record))
+        self.assertEqual(attributes["gen_ai.usage.output_tokens"], answer.json["usage"]["completion_tokens"])
+        self.assertNotIn("opentelemetry", self.run_well("log", "show", 0, "--data", self.data, "--json").json)
+
     def test_what_was_said_does_not_steer_the_terminal(self):
         data = self.folder / "other"
         with Gateway(data, "--model", f"demo={support.DEMO_MODEL}") as gateway:

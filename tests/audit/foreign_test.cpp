@@ -25,7 +25,7 @@ class ForeignTest : public LogTest {
     with.out = folder / "bundle";
     ASSERT_TRUE(export_evidence(*r, with));
     std::string receipts;
-    for (const std::uint64_t index : {0, 1, 255, 256, 257, 301}) {
+    for (const unsigned index : {0U, 1U, 255U, 256U, 257U, 301U}) {
       const auto path = folder / ("r" + std::to_string(index) + ".tlog-proof");
       std::ofstream(path) << r->receipt(index).value();
       std::ofstream(folder / ("r" + std::to_string(index) + ".leaf")) << r->leaf(index)->bytes;

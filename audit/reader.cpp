@@ -256,7 +256,12 @@ Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t i
   Result<OpenedContent> result = Error{Errc::tampered, "the content is missing", where, ""};
   auto read = queries.contents(id, id + 1, [&](const ContentRow& row) {
     result = [&]() -> Result<OpenedContent> {
-      if (row.erased) return erased_error(index, field, erased_by(queries, index, field));
+      if (row.erased) {
+        const auto by = erased_by(queries, index, field);
+        if (by) return erased_error(index, field, by);
+        return Error{Errc::tampered, "the content is gone, and no erasure leaf names it", where,
+                     "verify the log"};
+      }
       const auto kek = keys->key(row.kek);
       if (!kek) return kek.error();
       const auto dek = unwrap_key(aead, *kek, row.dek, dek_purpose(index));

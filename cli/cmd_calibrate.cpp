@@ -30,6 +30,34 @@ struct Scored {
   std::map<std::string, std::size_t> skipped;
 };
 
+/// Why an exchange says nothing of the endpoint: "" if it does.
+std::string why_not_used(const replay::RecordedLeaves& leaves, const std::string& model) {
+  if (replay::text_at(leaves.request.json, {"model", "requested"}) != model) return "other_model";
+  if (replay::text_at(leaves.request.json, {"route", "upstream"}) == "local") return "local";
+  if (!leaves.response) return "open";
+  const std::string status = replay::text_at(leaves.response->json, {"status"});
+  if (status != "complete") return status;
+  return replay::what_was_not_captured(leaves, leaves).empty() ? "" : "not_captured";
+}
+
+/// "120 other_model, 3 local".
+std::string in_words(const std::map<std::string, std::size_t>& counts) {
+  std::string words;
+  for (const auto& [reason, count] : counts)
+    words += (words.empty() ? "" : ", ") + std::to_string(count) + " " + reason;
+  return words;
+}
+
+/// What is said of a calibration that honest answers hardly gave; "" if nothing.
+std::string warning_of(const replay::Calibration& calibration) {
+  if (!calibration.is_beyond_rounding()) return "";
+  return "these answers are further from the engine's choices than rounding takes them (" +
+         replay::decimal(calibration.threshold) + " logit units, " +
+         ecmascript_number(calibration.share_max) +
+         " of an answer's tokens): are they honest answers of these weights, under these "
+         "parameters?";
+}
+
 /// Remote answers to `model` in the selection, scored. Logits are dropped at once: memory is bounded by the deficits.
 Result<Scored> score_all(audit::LogReader& reader, const std::vector<Uuid>& ids,
                          const std::string& model, local_engine::Engine& engine,
@@ -40,11 +68,8 @@ Result<Scored> score_all(audit::LogReader& reader, const std::vector<Uuid>& ids,
     progress.show(++done, ids.size());
     const auto leaves = replay::read_leaves(reader, id);
     if (!leaves) return leaves.error();
-    const bool complete =
-        leaves->response && replay::text_at(leaves->response->json, {"status"}) == "complete";
-    if (!complete || replay::text_at(leaves->request.json, {"model", "requested"}) != model ||
-        replay::text_at(leaves->request.json, {"route", "upstream"}) == "local") {
-      ++scored.skipped["other"];
+    if (const std::string why = why_not_used(*leaves, model); !why.empty()) {
+      ++scored.skipped[why];
       continue;
     }
     auto answer =
@@ -55,9 +80,10 @@ Result<Scored> score_all(audit::LogReader& reader, const std::vector<Uuid>& ids,
       continue;
     }
     if (!answer->cannot.reason.empty()) ++scored.skipped[answer->cannot.reason];
-    for (replay::ForeignScore& score : answer->choices) {
-      score.result = {};
-      scored.scores.push_back(std::move(score));
+    // Of several choices one: they are not independent, and the rate is one of records.
+    if (!answer->choices.empty()) {
+      answer->choices.front().result = {};
+      scored.scores.push_back(std::move(answer->choices.front()));
     }
   }
   return scored;
@@ -113,7 +139,7 @@ void print_calibration(const replay::Calibration& calibration, const Scored& hon
     std::cout << detection.name << ": " << detection.records_beyond.count << " of "
               << detection.records_beyond.of << " answers told apart; ";
     if (detection.tokens_needed == 0) {
-      std::cout << "no token was beyond the threshold\n";
+      std::cout << "no token's deficit was beyond the threshold\n";
     } else {
       std::cout << detection.tokens_needed << " tokens needed for 95 %\n";
     }
@@ -154,7 +180,12 @@ int run_calibrate(const Context& context, CalibrateFlags& flags) {
   const auto honest = score_all(**reader, selected->ids, model, **engine, progress);
   if (!honest) return fail(honest.error());
   auto calibration = replay::calibrate(honest->scores, flags.rate);
-  if (!calibration) return fail(calibration.error());
+  if (!calibration) {
+    Error error = calibration.error();
+    if (!honest->skipped.empty())
+      error.what += " (answers to " + model + "; not used: " + in_words(honest->skipped) + ")";
+    return fail(error);
+  }
   calibration->model = model;
   calibration->profile = (*engine)->profile();
   calibration->weights_sha256 = (*engine)->fingerprint().weights_sha256.hex();
@@ -167,17 +198,20 @@ int run_calibrate(const Context& context, CalibrateFlags& flags) {
   if (!flags.out.empty()) {
     if (const auto written = write_file(flags.out, text); !written) return fail(written.error());
   }
+  const std::string warning = warning_of(*calibration);
+  if (!warning.empty()) std::cerr << "verbatim: warning: " << warning << '\n';
   if (context.json) {
     OrderedJson found = OrderedJson::array();
     for (const auto& detection : *detections) found.push_back(detection_json(detection));
     print_json({{"calibration", OrderedJson::parse(text)},
                 {"sha256", sha256(text).hex()},
                 {"not_used", honest->skipped},
+                {"warning", warning.empty() ? OrderedJson() : OrderedJson(warning)},
                 {"alternatives", std::move(found)}});
   } else {
     print_calibration(*calibration, *honest, *detections);
   }
-  return kDone;
+  return warning.empty() ? kDone : kBadFinding;
 }
 
 }  // namespace

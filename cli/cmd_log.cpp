@@ -5,11 +5,13 @@
 #include "cli/append_leaf.hpp"
 #include "cli/opentelemetry.hpp"
 #include "cli/show_text.hpp"
+#include "replay/recorded.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace verbatim::cli {
 
@@ -64,6 +66,18 @@ void print_row(const audit::RecordSummary& record, bool with_type) {
             << (record.route.empty() ? "-" : record.route) << '\n';
 }
 
+/// What a verdict's leaf says, and of which record.
+struct Judged {
+  std::string verdict, record;
+};
+std::optional<Judged> judged_by(audit::LogReader& reader, const audit::RecordSummary& leaf) {
+  if (leaf.type != "replay_verdict") return std::nullopt;
+  const auto stored = reader.leaf(leaf.index);
+  if (!stored) return std::nullopt;  // pruned
+  return Judged{replay::text_at(stored->json, {"verdict"}),
+                replay::text_at(stored->json, {"record"})};
+}
+
 int run_list(const Context& context, const ListFlags& flags) {
   const auto filter = filter_of(flags);
   if (!filter) return fail(filter.error());
@@ -74,14 +88,27 @@ int run_list(const Context& context, const ListFlags& flags) {
   if (filter->newest_first) std::reverse(records->begin(), records->end());
   if (context.json) {
     OrderedJson rows = OrderedJson::array();
-    for (const auto& record : *records) rows.push_back(json_of(record));
+    for (const auto& record : *records) {
+      OrderedJson row = json_of(record);
+      if (const auto judged = judged_by(**reader, record)) {
+        row["verdict"] = judged->verdict;
+        row["record"] = judged->record;
+      }
+      rows.push_back(std::move(row));
+    }
     print_json({{"records", std::move(rows)}});
     return kDone;
   }
   std::cout << "index   id                                    time                  "
             << (flags.all_types ? "type                " : "")
             << "status              cache   model             route\n";
-  for (const auto& record : *records) print_row(record, flags.all_types);
+  for (auto& record : *records) {
+    if (const auto judged = judged_by(**reader, record)) {
+      record.status = judged->verdict;
+      record.route = "of " + judged->record;
+    }
+    print_row(record, flags.all_types);
+  }
   return kDone;
 }
 

@@ -153,8 +153,9 @@ class Run {
         clock_,
         flags_.explain,
         against_ ? &*against_ : nullptr};
-    if (auto checked = check_engines(); !checked) return checked;
     const std::vector<Uuid>& ids = about_.selected.ids;
+    if (auto checked = replay::check_engines_of(evidence_->records(), ids, *engines_); !checked)
+      return checked;
     const std::int64_t start_us = clock_.steady_us();
     // Several records at a time fill the engine's batches; verdicts are given in the order of the selection.
     std::deque<std::future<Result<Verdict>>> under_way;
@@ -234,26 +235,23 @@ class Run {
     return found == earlier_.end() || is_to_be_explained(found->second) ? nullptr : &found->second;
   }
 
-  Result<void> check_engines() {
-    std::vector<Uuid> computed;
-    std::copy_if(about_.selected.ids.begin(), about_.selected.ids.end(),
-                 std::back_inserter(computed),
-                 [&](const Uuid& id) { return earlier_of(id) == nullptr; });
-    return replay::check_engines_of(evidence_->records(), computed, *engines_);
-  }
-
   /// Runs on any thread.
   Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
-    if (const Verdict* earlier = earlier_of(id); earlier != nullptr) return take_over(*earlier);
+    const Verdict* earlier = earlier_of(id);
+    if (earlier != nullptr && replay::still_holds(evidence_->records(), *earlier, *engines_))
+      return take_over(*earlier);
     return replay::replay_record(evidence_->records(), id, with);
   }
 
-  Result<void> give(const Verdict& verdict) {
+  Result<void> give(Verdict& verdict) {
     if (verdict.resumed) return {};
     // Of a pruned record there is nothing left that a statement could be about; the log says that it went.
     const bool is_gone = verdict.kind == VerdictKind::pruned && !verdict.response_index;
     if (is_gone) return {};
-    return evidence_->give(verdict);
+    const auto leaf = evidence_->give(verdict);
+    if (!leaf) return leaf.error();
+    verdict.leaf = *leaf;
+    return {};
   }
 
   /// What an earlier run did not explain is computed again.
@@ -298,6 +296,10 @@ class Run {
     constexpr std::uint64_t kMetricsBytesMax = 1 << 20;
     const auto before = read_file(flags_.metrics, kMetricsBytesMax);
     if (!before && before.error().code != Errc::not_found) return before.error();
+    if (before && !replay::are_replay_metrics(*before)) {
+      return Error{Errc::invalid_input, "this file holds something else than a replay's metrics",
+                   flags_.metrics, "choose another place"};
+    }
     return write_file(flags_.metrics,
                       replay::replay_metrics(about_, before ? *before : "", clock_.now_us()));
   }
@@ -316,6 +318,11 @@ class Run {
     about_.environments = environments_.found();
     about_.here = environments_.here();
     about_.with_texts = !flags_.no_texts;
+    if (const auto* bundle = evidence_->verified(); bundle != nullptr) {
+      about_.bundle = "an exported bundle, " + std::string(audit::verdict_name(bundle->verdict)) +
+                      (bundle->key_was_given ? " under the key that was given"
+                                             : " under the key that it names itself");
+    }
   }
 
   const Context& context_;
@@ -334,17 +341,17 @@ class Run {
 void print_verdict(const Verdict& verdict) {
   std::cout << replay::verdict_name(verdict.kind)
             << std::string(16 - replay::verdict_name(verdict.kind).size(), ' ')
-            << verdict.record.str() << "  " << verdict.model;
+            << verdict.record.str() << "  " << one_line(verdict.model);
   if (verdict.origin) std::cout << "  (cache hit of " << verdict.origin->str() << ")";
   if (!verdict.reason.empty()) std::cout << "  " << verdict.reason;
   if (verdict.position) std::cout << " at token " << *verdict.position;
   if (verdict.character) std::cout << " (byte " << *verdict.character << ")";
-  if (!verdict.detail.empty()) std::cout << ": " << verdict.detail;
+  if (!verdict.detail.empty()) std::cout << ": " << one_line(verdict.detail);
   std::cout << '\n';
   if (verdict.fingerprint)
     std::cout << "    " << replay::fingerprint_text(*verdict.fingerprint) << '\n';
   for (const Json& each : verdict.explanations)
-    std::cout << "    " << replay::explanation_text(each) << '\n';
+    std::cout << "    " << one_line(replay::explanation_text(each)) << '\n';
 }
 
 /// How many there are of each verdict, and why those that gave none did not.
@@ -360,6 +367,10 @@ void print_counts(const std::vector<Verdict>& verdicts,
     before = ", ";
   }
   std::cout << '\n';
+  const auto resumed =
+      std::count_if(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.resumed; });
+  if (resumed != 0)
+    std::cout << "  " << resumed << " taken over from an earlier run, not computed again\n";
   std::map<std::string, std::uint64_t> reasons;
   for (const Verdict& verdict : verdicts) {
     if (verdict.kind == VerdictKind::not_replayable) ++reasons[verdict.reason];
@@ -388,7 +399,7 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
   }
   print_counts(run.verdicts, counts);
   print_margins(run.verdicts);
-  std::cout << run.design << '\n';
+  std::cout << one_line(run.design) << '\n';
   for (const auto& [index, environment] : run.environments) {
     std::cout << "recorded in the environment of leaf " << index;
     if (environment.differs.empty()) std::cout << ", which is the same here";
@@ -396,9 +407,9 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
     for (const std::string& fact : environment.differs) {
       const auto there = environment.facts.find(fact);
       const auto here = run.here.find(fact);
-      std::cout << "  " << fact << ": "
-                << (there == environment.facts.end() ? "unknown" : there->second) << ", here "
-                << (here == run.here.end() ? "unknown" : here->second) << '\n';
+      std::cout << "  " << one_line(fact) << ": "
+                << (there == environment.facts.end() ? "unknown" : one_line(there->second))
+                << ", here " << (here == run.here.end() ? "unknown" : here->second) << '\n';
     }
   }
 }
@@ -463,7 +474,9 @@ int run_replay(const Context& context, ReplayFlags& flags) {
   } else {
     if (run.verified() != nullptr) print_bundle(*run.verified());
     print_run(run.about(), counts);
-    if (written && !flags.report.empty()) std::cout << "wrote " << flags.report << '\n';
+    for (const std::string& file : {flags.report, flags.csv, flags.metrics}) {
+      if (written && !file.empty()) std::cout << "wrote " << file << '\n';
+    }
   }
   if (counts.contains(VerdictKind::diverged)) return kBadFinding;
   return written ? kDone : kUnfinished;

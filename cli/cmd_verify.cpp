@@ -121,7 +121,8 @@ Result<audit::VerifyOptions> options_of(const VerifyFlags& flags) {
   const auto key = read_key(flags.key);
   if (!key) return key.error();
   options.vkey = *key;
-  const auto checkpoint = text_of(flags.checkpoint);
+  const auto checkpoint =
+      flags.checkpoint.empty() ? Result<std::string>(std::string()) : read_note(flags.checkpoint);
   if (!checkpoint) return checkpoint.error();
   options.checkpoint = *checkpoint;
   const auto policy = text_of(flags.policy);

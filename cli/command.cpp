@@ -96,6 +96,20 @@ void print_json(const OrderedJson& value) {
   std::cout.flush();
 }
 
+namespace {
+
+/// A file that a log is made of: what is written over it is lost.
+bool is_of_a_log(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(file), ignored);
+  const std::string name = place.filename().string();
+  if (!std::filesystem::exists(place.parent_path() / "high-water", ignored)) return false;
+  return name.starts_with("log.db") || name.starts_with("keys.db") || name.ends_with(".key") ||
+         name == "high-water" || name == "lock" || name == "models.json" || name.ends_with(".sock");
+}
+
+}  // namespace
+
 Result<void> check_outputs(std::initializer_list<std::string> files) {
   std::set<std::filesystem::path> places;
   for (const std::string& file : files) {
@@ -103,6 +117,10 @@ Result<void> check_outputs(std::initializer_list<std::string> files) {
     if (!places.insert(std::filesystem::absolute(file).lexically_normal()).second) {
       return Error{Errc::invalid_input, "two outputs go to the same file", file,
                    "give each its own"};
+    }
+    if (is_of_a_log(file)) {
+      return Error{Errc::invalid_input, "this file is a part of a log", file,
+                   "choose another place"};
     }
     if (auto possible = check_can_write(file); !possible) return possible;
   }
@@ -193,6 +211,14 @@ Result<std::string> read_input(const std::string& path) {
       return Error{Errc::invalid_input, "the input holds more than 64 MiB", path, ""};
     }
   }
+  return text;
+}
+
+Result<std::string> read_note(const std::string& path) {
+  auto text = read_input(path);
+  if (!text) return text;
+  std::erase(*text, '\r');
+  while (text->ends_with("\n\n")) text->pop_back();
   return text;
 }
 

@@ -85,6 +85,10 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 /// A whole file, or stdin for "-". At most 64 MiB.
 [[nodiscard]] Result<std::string> read_input(const std::string& path);
 
+/// A signed note in such a file, as people copy it: line ends of another system, and more of them at the end than a note
+/// has, are taken away.
+[[nodiscard]] Result<std::string> read_note(const std::string& path);
+
 /// Whether each of these files, "" for none, could be written. To be asked before work that cannot be taken back.
 [[nodiscard]] Result<void> check_outputs(std::initializer_list<std::string> files);
 

@@ -23,14 +23,16 @@ class LogEvidence final : public ReplayEvidence {
 
   audit::RecordSource& records() override { return records_; }
 
-  Result<void> give(const replay::Verdict& verdict) override {
+  Result<std::optional<std::uint64_t>> give(const replay::Verdict& verdict) override {
     auto statement = replay::signed_statement(records_, verdict, *key_);
     if (!statement) return statement.error();
     audit::LeafDraft draft;
     draft.type = "replay_verdict";
     draft.fields = replay::verdict_fields(verdict);
     draft.contents.push_back({"statement", std::move(*statement)});
-    return append(std::move(draft));
+    const auto appended = appender_->append_and_wait(std::move(draft));
+    if (!appended) return appended.error();
+    return std::optional(appended->index);
   }
 
   Result<void> text_is_shown(const Uuid& record) override {
@@ -38,18 +40,14 @@ class LogEvidence final : public ReplayEvidence {
     draft.type = "access";
     draft.fields = {
         {"record", record.str()}, {"fields", Json::array({"response.tokens"})}, {"actor", actor()}};
-    return append(std::move(draft));
-  }
-
-  [[nodiscard]] const audit::VerifyReport* verified() const override { return nullptr; }
-
- private:
-  Result<void> append(audit::LeafDraft draft) {
     const auto appended = appender_->append_and_wait(std::move(draft));
     if (!appended) return appended.error();
     return {};
   }
 
+  [[nodiscard]] const audit::VerifyReport* verified() const override { return nullptr; }
+
+ private:
   std::unique_ptr<audit::LogReader> reader_;
   audit::SharedRecords records_{*reader_};
   std::shared_ptr<audit::LogKey> key_;
@@ -63,11 +61,14 @@ class BundleEvidence final : public ReplayEvidence {
 
   audit::RecordSource& records() override { return records_; }
 
-  Result<void> give(const replay::Verdict& verdict) override {
-    if (statements_.empty()) return {};
+  Result<std::optional<std::uint64_t>> give(const replay::Verdict& verdict) override {
+    const std::optional<std::uint64_t> no_leaf;
+    if (statements_.empty()) return no_leaf;
     const auto statement = replay::statement(records_, verdict);
     if (!statement) return statement.error();
-    return write_file(statements_ / (verdict.record.str() + ".json"), *statement);
+    const auto written = write_file(statements_ / (verdict.record.str() + ".json"), *statement);
+    if (!written) return written.error();
+    return no_leaf;
   }
 
   Result<void> text_is_shown(const Uuid&) override { return {}; }

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace verbatim::cli {
@@ -17,8 +18,9 @@ class ReplayEvidence {
  public:
   virtual ~ReplayEvidence() = default;
   [[nodiscard]] virtual audit::RecordSource& records() = 0;
-  /// Keeps a verdict.
-  [[nodiscard]] virtual Result<void> give(const replay::Verdict& verdict) = 0;
+  /// Keeps a verdict. The index of its leaf, if it becomes one.
+  [[nodiscard]] virtual Result<std::optional<std::uint64_t>> give(
+      const replay::Verdict& verdict) = 0;
   /// Called before a record's text goes into a report.
   [[nodiscard]] virtual Result<void> text_is_shown(const Uuid& record) = 0;
   /// What verification said of the bundle; null for a log.

@@ -34,8 +34,13 @@ Result<void> RecordFlags::finish() {
     return Error{Errc::invalid_input, "nothing is selected", "",
                  "give --all, --id, --since, --last, --model, --tenant or --sample"};
   }
+  if (!selection.ids.empty() && (all || !selection.since.empty() || !selection.until.empty() ||
+                                 !selection.model.empty() || !selection.tenant.empty())) {
+    return Error{Errc::invalid_input, "--id names its records: no other condition goes with it", "",
+                 "leave out --id, or --all, --since, --last, --until, --model and --tenant"};
+  }
   if (checkpoint_file.empty()) return {};
-  auto note = read_input(checkpoint_file);
+  auto note = read_note(checkpoint_file);
   if (!note) return note.error();
   selection.checkpoint = std::move(*note);
   return {};

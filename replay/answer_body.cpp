@@ -25,12 +25,40 @@ std::optional<Json> whole_answer(Api api, const std::string& body) {
   return std::move(*json);
 }
 
+namespace {
+
+/// Content as a text, or as a list of parts of which those of text make the answer.
+void read_content(const Json& content, AnswerChoice& answer) {
+  if (content.is_string()) answer.text = content.get<std::string>();
+  if (!content.is_array()) return;
+  for (const Json& part : content) {
+    const std::string type = text_at(part, {"type"});
+    if (type == "text" || type == "output_text") {
+      answer.text += text_at(part, {"text"});
+    } else {
+      answer.beside = type.empty() ? "content" : type;
+    }
+  }
+}
+
+void read_message(const Json& message, AnswerChoice& answer) {
+  if (!message.is_object()) return;
+  for (const auto& [name, value] : message.items()) {
+    const bool says_nothing = value.is_null() || value.empty() || value == "";
+    if (name == "content") {
+      read_content(value, answer);
+    } else if (name != "role" && !says_nothing) {
+      answer.beside = name;
+    }
+  }
+}
+
+}  // namespace
+
 std::optional<std::vector<AnswerChoice>> answer_choices(Api api, const Json& whole) {
   if (api == Api::anthropic_messages) {
     AnswerChoice answer;
-    for (const Json& part : whole.value("content", Json::array())) {
-      answer.text += text_at(part, {"text"});
-    }
+    read_content(whole.value("content", Json()), answer);
     answer.finish = text_at(whole, {"stop_reason"});
     return std::vector{std::move(answer)};
   }
@@ -40,13 +68,17 @@ std::optional<std::vector<AnswerChoice>> answer_choices(Api api, const Json& who
   std::vector<bool> told(choices.size());
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const Json& choice = choices[i];
+    if (!choice.is_object()) continue;  // says nothing
     const auto index = choice.find("index");
     const std::size_t place =
         index != choice.end() && index->is_number_unsigned() ? index->get<std::size_t>() : i;
     if (place >= answers.size() || told[place]) return std::nullopt;
     told[place] = true;
-    answers[place].text = api == Api::openai_chat ? text_at(choice, {"message", "content"})
-                                                  : text_at(choice, {"text"});
+    if (api == Api::openai_chat) {
+      read_message(choice.value("message", Json()), answers[place]);
+    } else {
+      answers[place].text = text_at(choice, {"text"});
+    }
     answers[place].finish = text_at(choice, {"finish_reason"});
   }
   return answers;

@@ -18,6 +18,9 @@ namespace verbatim::replay {
 
 struct AnswerChoice {
   std::string text, finish;
+  /// A member that says more than the text: `tool_calls`, `refusal`, `reasoning_content`, a block of thinking, ... Whatever
+  /// is not known to say nothing is one. "" if there is none.
+  std::string beside;
 };
 /// By choice. Nothing if `choices` is no list, or an index is out of range or told twice.
 [[nodiscard]] std::optional<std::vector<AnswerChoice>> answer_choices(gateway::Api api,

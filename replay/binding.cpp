@@ -71,6 +71,56 @@ std::optional<std::size_t> text_difference(std::string_view sent, std::string_vi
   return stopped ? std::nullopt : std::optional(common);
 }
 
+bool is_end(const local_engine::Engine& engine, local_engine::TokenId id) {
+  const auto& ends = engine.eos_ids();
+  return std::find(ends.begin(), ends.end(), id) != ends.end();
+}
+
+/// What ended the recorded tokens: "stop", "length", or "" for nothing: then there was more.
+std::string end_of(const local_engine::Engine& engine, const RecordedChoice& recorded,
+                   const local_engine::GenerationRequest& asked) {
+  const auto& ids = recorded.output_ids;
+  if (!asked.ignore_eos && !ids.empty() && is_end(engine, ids.back())) return "stop";
+  const std::string text = engine.tokenizer()->decode(ids, true);
+  const bool stopped = std::any_of(asked.stop.begin(), asked.stop.end(), [&](const auto& stop) {
+    return text.find(stop) != std::string::npos;
+  });
+  if (stopped) return "stop";
+  const std::size_t room =
+      engine.context_max() - std::min(engine.context_max(), asked.prompt_ids.size());
+  return ids.size() == std::min<std::size_t>(asked.tokens_max, room) ? "length" : "";
+}
+
+/// That an answer ends where something ended it, and says so.
+Binding check_end(const std::vector<AnswerChoice>& answers, const gateway::LocalQuestion& question,
+                  const local_engine::Engine& engine, const std::vector<RecordedChoice>& choices) {
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const local_engine::GenerationRequest& asked = question.choices[i];
+    const auto& ids = choices[i].output_ids;
+    const bool goes_on =
+        !asked.ignore_eos && !ids.empty() &&
+        std::any_of(ids.begin(), ids.end() - 1, [&](auto id) { return is_end(engine, id); });
+    const std::string end = goes_on ? "" : end_of(engine, choices[i], asked);
+    const std::string which = " (choice " + std::to_string(i) + ")";
+    if (goes_on) return differs("length", "tokens are recorded behind an end of sequence" + which);
+    if (end.empty()) {
+      return differs("length",
+                     "the recorded answer stops at " + std::to_string(ids.size()) +
+                         " tokens, and nothing ended it there: no end of sequence, no stop "
+                         "sequence, and the request allows " +
+                         std::to_string(asked.tokens_max) + which);
+    }
+    const std::string& said = answers[i].finish;
+    const bool by_limit = said == "length" || said == "max_tokens";
+    const bool by_itself = said == "stop" || said == "end_turn" || said == "stop_sequence";
+    if (end == "length" ? !by_limit : !by_itself) {
+      return differs("text", "the answer that went out says that it ended by '" +
+                                 said.substr(0, 64) + "', its tokens by '" + end + "'" + which);
+    }
+  }
+  return {};
+}
+
 Binding check_text(Api api, const std::string& body, const gateway::LocalQuestion& question,
                    const local_engine::Engine& engine, const std::vector<RecordedChoice>& choices) {
   const auto whole = whole_answer(api, body);
@@ -82,11 +132,16 @@ Binding check_text(Api api, const std::string& body, const gateway::LocalQuestio
       question.prompt_texts.empty()
           ? 1
           : std::max<std::size_t>(1, choices.size() / question.prompt_texts.size());
+  if (Binding end = check_end(*answers, question, engine, choices); !end.reason.empty()) return end;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const std::string echo = question.echo && i / per_prompt < question.prompt_texts.size()
                                  ? question.prompt_texts[i / per_prompt]
                                  : "";
     const std::string computed = echo + engine.tokenizer()->decode(choices[i].output_ids, true);
+    if (const std::string& beside = (*answers)[i].beside; !beside.empty()) {
+      return differs("text", "the answer that went out says more than the recorded tokens: '" +
+                                 beside.substr(0, 64) + "' (choice " + std::to_string(i) + ")");
+    }
     if (const auto at = text_difference((*answers)[i].text, computed, question.choices[i].stop)) {
       Binding binding = differs(
           "text", "the answer that went out is not the text of the recorded tokens (choice " +

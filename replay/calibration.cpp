@@ -146,6 +146,12 @@ Result<Calibration> parse_calibration(std::string_view text) {
     *to = value.is_number_unsigned() ? value.get<std::size_t>() : SIZE_MAX;
     if (*to > kCountMax) return no_number(name);
   }
+  const bool possible = *alpha > 0 && *alpha < 1 && *share_max <= 1 && calibration.records > 0 &&
+                        calibration.differing <= calibration.tokens;
+  if (!possible) {
+    return Error{Errc::invalid_input, "this calibration has figures that no answers give",
+                 "--calibration", "make it with `verbatim replay calibrate`"};
+  }
   return calibration;
 }
 

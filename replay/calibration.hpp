@@ -20,6 +20,9 @@ struct Calibration {
   double alpha = 0.01;
   float threshold = 0;   ///< largest deficit allowed, logit units
   double share_max = 0;  ///< largest share of differing tokens allowed
+
+  /// No kernel's rounding goes as far: the answers were hardly honest ones of these weights.
+  [[nodiscard]] bool is_beyond_rounding() const { return threshold > 1 || share_max > 0.2; }
 };
 
 /// From honest records. Each limit is the k-th smallest value among the n records, k = ceil((1 - alpha/2)(n + 1)): for

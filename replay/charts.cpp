@@ -76,7 +76,9 @@ class Columns {
     if (chart_.limit) {
       const double x = kLeft + *chart_.limit * step_;
       content += line(x, kHead - 6, x, kBase, "limit");
-      content += label(x + 5, kHead - 8, chart_.limit_label, "soft", "start");
+      const bool left_half = x < (kLeft + kRight) / 2;
+      content += label(left_half ? x + 5 : x - 5, kHead - 8, chart_.limit_label, "soft",
+                       left_half ? "start" : "end");
     }
     return drawing(kBase + 28, chart_.title, content);
   }

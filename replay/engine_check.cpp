@@ -61,11 +61,24 @@ bool same(const GenerationResult& alone, const GenerationResult& other) {
   return true;
 }
 
+/// Every token as likely as every other: what weights that are no weights give.
+bool says_nothing(const std::vector<Result<GenerationResult>>& results) {
+  for (const auto& result : results) {
+    if (!result) return false;
+    for (const auto& token : result->tokens) {
+      if (token.margin != 0) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<std::string> check_engine(Engine& engine) {
   const std::vector<GenerationRequest> requests = requests_for(engine);
   const auto among = together(engine, requests);
+  if (says_nothing(among))
+    return std::string("the engine finds every token as likely as every other: damaged weights");
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto alone = engine.generate_and_wait(requests[i]);
     if (!alone) return alone.error();

@@ -25,7 +25,9 @@ bool take(const Result<local_engine::LayerComparison>& compared, std::size_t cho
     explanation.found.reset();
     return true;
   }
+  const std::size_t before = explanation.found ? explanation.found->positions : 0;
   explanation.found = *compared;
+  if (!compared->first) explanation.found->positions += before;  // of all choices so far
   explanation.choice = choice;
   explanation.prompt_tokens = recorded.request.prompt_ids.size();
   return compared->first.has_value();

@@ -44,9 +44,9 @@ Result<std::string> recorded_coding(audit::RecordSource& reader, std::uint64_t i
 /// The tokens that say `text` behind this prompt. Text does not tell how it was cut into tokens: the cut of prompt and
 /// text as one is tried first, since a model goes on as it was trained to, then the text by itself. Nothing if neither
 /// says the same bytes.
-std::optional<std::vector<TokenId>> recover_tokens(const Engine& engine,
-                                                   const std::vector<TokenId>& prompt,
-                                                   const std::string& text) {
+std::optional<std::vector<TokenId>> tokens_of(const Engine& engine,
+                                              const std::vector<TokenId>& prompt,
+                                              const std::string& text) {
   const auto& tokenizer = *engine.tokenizer();
   const std::string before = tokenizer.decode(prompt, /*skip_special=*/false);
   const std::string shown = tokenizer.decode(prompt, /*skip_special=*/true);
@@ -70,6 +70,51 @@ std::optional<std::vector<TokenId>> recover_tokens(const Engine& engine,
     return *alone;
   }
   return std::nullopt;
+}
+
+/// Those of the first tokens that end within `bytes` of the text.
+std::vector<TokenId> within_bytes(const Engine& engine, std::vector<TokenId> ids,
+                                  std::size_t bytes) {
+  while (!ids.empty() && engine.tokenizer()->decode(ids, true).size() > bytes) ids.pop_back();
+  return ids;
+}
+
+/// Ways in which an answer's text may have come from tokens, the plainest first. None if no tokens say its bytes.
+///
+/// A stop sequence may end within a token, of which the text then has a part, and a limit within a character, which a server
+/// shows as U+FFFD: what is cut there is not judged. Some servers take the first space of an answer away.
+std::vector<std::vector<TokenId>> recover_tokens(const Engine& engine,
+                                                 const GenerationRequest& request,
+                                                 const AnswerChoice& answer) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  std::vector<std::vector<TokenId>> ways;
+  const auto add = [&](std::optional<std::vector<TokenId>> ids) {
+    if (ids && std::find(ways.begin(), ways.end(), *ids) == ways.end())
+      ways.push_back(std::move(*ids));
+  };
+  std::string text = answer.text;
+  while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
+  const bool is_cut = text.size() != answer.text.size();
+  for (const std::string& begun : {text, " " + text}) {
+    if (begun != text && (text.empty() || text.starts_with(" "))) continue;
+    auto plain = tokens_of(engine, request.prompt_ids, begun);
+    const bool is_stopped =
+        !request.stop.empty() && (answer.finish == "stop" || answer.finish == "stop_sequence");
+    add(plain);
+    if ((is_cut || is_stopped) && plain && !plain->empty())
+      add(std::vector<TokenId>(plain->begin(), plain->end() - 1));
+    if (!is_stopped) continue;
+    for (const std::string& stop : request.stop) {
+      auto ids = tokens_of(engine, request.prompt_ids, begun + stop);
+      if (ids) add(within_bytes(engine, std::move(*ids), begun.size()));
+    }
+  }
+  return ways;
+}
+
+/// Seen in no text.
+bool is_invisible(const Engine& engine, TokenId id) {
+  return engine.tokenizer()->decode({id}, /*skip_special=*/true).empty();
 }
 
 bool is_end(const Engine& engine, TokenId id) {
@@ -100,6 +145,55 @@ Result<ForeignScore> score_choice(Engine& engine, const GenerationRequest& reque
   return score;
 }
 
+/// A text does not show special tokens: where the engine would have chosen one, and with it in its place the answer is
+/// nearer to the engine's own, it was there.
+Result<ForeignScore> with_invisible_tokens(Engine& engine, const GenerationRequest& request,
+                                           ForeignScore score, bool ended) {
+  constexpr std::size_t kInvisibleMax = 16;
+  for (std::size_t i = 0; i < kInvisibleMax && score.differing > 0; ++i) {
+    const auto& tokens = score.result.tokens;
+    const auto first =
+        std::find_if(tokens.begin(), tokens.end(), [](const auto& token) { return !token.chosen; });
+    const TokenId best = first->best;
+    if (!is_invisible(engine, best) || (is_end(engine, best) && !request.ignore_eos)) break;
+    // What follows it was cut into tokens by itself.
+    auto before = request.prompt_ids;
+    before.insert(before.end(), score.output_ids.begin(),
+                  score.output_ids.begin() + (first - tokens.begin()));
+    const std::vector<TokenId> after(score.output_ids.begin() + (first - tokens.begin()),
+                                     score.output_ids.end());
+    before.push_back(best);
+    const auto rest = tokens_of(engine, before, engine.tokenizer()->decode(after, true));
+    if (!rest) break;
+    std::vector<TokenId> ids(
+        before.begin() + static_cast<std::ptrdiff_t>(request.prompt_ids.size()), before.end());
+    ids.insert(ids.end(), rest->begin(), rest->end());
+    if (ended) ids.push_back(engine.eos_ids().front());
+    auto longer = score_choice(engine, request, std::move(ids));
+    if (!longer) return longer;
+    if (longer->differing >= score.differing) break;
+    score = std::move(*longer);
+  }
+  return score;
+}
+
+/// The score of the way in which the fewest tokens are not the engine's choice. `ended`: an end of sequence follows.
+Result<ForeignScore> score_ways(Engine& engine, const GenerationRequest& request,
+                                const std::vector<std::vector<TokenId>>& ways, bool ended) {
+  std::optional<ForeignScore> best;
+  for (std::vector<TokenId> ids : ways) {
+    if (ended) ids.push_back(engine.eos_ids().front());
+    if (ids.empty()) continue;
+    auto score = score_choice(engine, request, std::move(ids));
+    if (score) score = with_invisible_tokens(engine, request, std::move(*score), ended);
+    if (!score) return score;
+    if (!best || score->differing < best->differing) best = std::move(*score);
+    if (best->differing == 0) break;
+  }
+  if (!best) return Error{Errc::not_found, "the answer is empty", "", ""};
+  return std::move(*best);
+}
+
 /// Tokens are recovered from the text, where they may be a few more or less than were sampled.
 bool is_far_below(std::size_t tokens, std::uint32_t limit) {
   return tokens + 2 < limit && tokens * 10 < std::size_t{limit} * 9;
@@ -110,22 +204,30 @@ Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion
   ForeignAnswer scored;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const GenerationRequest& request = question.choices[i];
-    auto ids = recover_tokens(engine, request.prompt_ids, answers[i].text);
-    if (!ids) {
+    if (const std::string& beside = answers[i].beside; !beside.empty()) {
+      return cannot("tokenization", "the answer says something beside its text ('" +
+                                        beside.substr(0, 64) +
+                                        "'), and how that was cut from its tokens is not known");
+    }
+    const auto ways = recover_tokens(engine, request, answers[i]);
+    if (ways.empty()) {
       return cannot("tokenization", "no tokens of this model's vocabulary say the answer's bytes");
     }
-    bool ended = false;
-    if (ended_by_itself(answers[i].finish, request) && !engine.eos_ids().empty()) {
-      ids->push_back(engine.eos_ids().front());
-      ended = true;
+    for (const auto& ids : ways) {
+      if (request.prompt_ids.size() + ids.size() + 1 > engine.kv_positions_max())
+        return cannot("memory", "it needs more KV cache than is allowed here");
     }
-    if (ids->empty()) return cannot("no_output", "the answer is empty");
-    if (request.prompt_ids.size() + ids->size() > engine.kv_positions_max())
-      return cannot("memory", "it needs more KV cache than is allowed here");
-    auto score = score_choice(engine, request, std::move(*ids));
+    const bool ended = ended_by_itself(answers[i].finish, request) && !engine.eos_ids().empty();
+    auto score = score_ways(engine, request, ways, ended);
     if (!score) {
-      const bool range = score.error().code == Errc::out_of_range;
-      return cannot(range ? "range" : "parameters", score.error().message());
+      switch (score.error().code) {
+        case Errc::out_of_range:
+          return cannot("range", score.error().message());
+        case Errc::not_found:
+          return cannot("no_output", score.error().what);
+        default:
+          return cannot("parameters", score.error().message());
+      }
     }
     score->ended = ended;
     const bool by_limit = answers[i].finish == "length" || answers[i].finish == "max_tokens";
@@ -287,6 +389,11 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
     }
     scored = std::move(by_defaults);
     scored->defaults = defaults.words;
+  }
+  if (differing_in(*scored) > 0 && question->choices.front().ignore_eos) {
+    return cannot("tokenization",
+                  "with 'ignore_eos' ends of sequence stand in the answer, and its text does not "
+                  "show where");
   }
   return scored;
 }

@@ -38,20 +38,22 @@ bool begins_late(const Beyond& found, std::size_t tokens) {
   return std::pow(1 - rate, static_cast<double>(found.first)) < kUnlikely;
 }
 
-/// What deficits that rounding does not explain look like.
+/// What deficits that rounding does not explain look like, likeliest first. Where they stand tells which is likely, and
+/// excludes no other weights: an answer that was learnt by heart is the same under many.
 Hypotheses hypotheses(const ForeignScore& score, float threshold) {
   constexpr std::size_t kEditTokensMax = 8, kTokensEnough = 24;
   constexpr float kNearTie = 10;  // thresholds: an edited word is further off
   const std::size_t tokens = score.deficits.size();
   const Beyond found = beyond(score, threshold);
   if (found.count == 0) return {"weights"};
-  if (score.ended && found.count == 1 && found.first == tokens - 1) return {"truncated"};
+  if (score.ended && found.count == 1 && found.first == tokens - 1) return {"truncated", "weights"};
   const bool in_one_place = found.last - found.first < kEditTokensMax && tokens >= kTokensEnough;
   if (in_one_place && found.count == 1 && threshold > 0 && found.largest <= kNearTie * threshold)
-    return {"rounding", "edited"};
+    return {"rounding", "edited", "weights"};
   // The first words answer the question; those after them follow from the first.
-  if (in_one_place && found.first < kEditTokensMax) return {"prompt", "edited"};
-  if (in_one_place || begins_late(found, tokens)) return {"edited"};
+  if (in_one_place && found.first < kEditTokensMax) return {"prompt", "edited", "weights"};
+  if (in_one_place || begins_late(found, tokens))
+    return {"edited", "weights", "prompt", "sampling"};
   return {"weights", "prompt", "sampling", "edited"};
 }
 
@@ -101,7 +103,7 @@ std::size_t telling_token(const ForeignScore& score, float threshold) {
 }  // namespace
 
 void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine,
-                   const Calibration* calibration, Verdict& verdict) {
+                   const Calibration* calibration, const std::string& why_none, Verdict& verdict) {
   keep_trace(score.result, verdict);
   verdict.tokens += score.deficits.size();
   verdict.differing = score.differing;
@@ -117,13 +119,16 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
     verdict.kind = VerdictKind::diverged;
     verdict.reason = "token";
     verdict.hypotheses = uncalibrated_hypotheses(score);
-    verdict.detail = differing +
-                     "are not the engine's choice, and no calibration says how many honest "
-                     "rounding flips: see `verbatim replay calibrate`";
+    verdict.detail = differing + "are not the engine's choice, and " + why_none;
   } else if (within(*calibration, score.deficit_max(), score.differing, score.deficits.size())) {
     verdict.kind = VerdictKind::within_margin;
     verdict.reason = "rounding";
-    verdict.detail = differing + "are near ties that honest rounding flips";
+    verdict.detail =
+        differing + "are not the engine's choice, by no more than the calibration allows";
+    if (calibration->is_beyond_rounding())
+      verdict.detail +=
+          "; but that is more than rounding does, so they were hardly honest answers of these "
+          "weights";
   } else {
     verdict.kind = VerdictKind::diverged;
     verdict.reason = "token";

@@ -150,7 +150,12 @@ class SeriesReport {
                                               text("How often each answer was given: in the "
                                                    "baseline \xE2\x86\x92 in the newest run.")));
     }
-    return Html("<p>Nowhere: to each question there is one answer, then and now.</p>");
+    std::size_t answers = 0;
+    for (const SeriesQuestion& each : last.questions) answers += each.texts.size();
+    return answers == 0 ? Html("<p>The newest run has no answer.</p>")
+                        : Html(
+                              "<p>Nowhere: to each question there is one answer, then and "
+                              "now.</p>");
   }
 
   [[nodiscard]] static Html tree_of(const SeriesQuestion& before, const SeriesQuestion& now) {

@@ -99,6 +99,23 @@ Result<RecordedChoice> choice_of(const Json& json) {
   return choice;
 }
 
+/// What one leaf lacks of what a replay needs; "" if nothing.
+std::string lack_of(const Json& leaf) {
+  const auto capture = leaf.find("capture");
+  if (capture == leaf.end() || !capture->is_object()) return "";
+  if (const std::string level = text_at(*capture, {"level"}); !level.empty()) {
+    return "its capture level is '" + level + "' (rule '" + text_at(*capture, {"rule"}) + "')";
+  }
+  for (const char* part : {"redacted", "left_out"}) {
+    for (const char* field : {"request.body", "response.body", "response.tokens"}) {
+      if (capture->contains(part) && (*capture)[part].contains(field)) {
+        return std::string("redaction rules changed what is recorded of it (") + field + ")";
+      }
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string text_at(const Json& leaf, std::initializer_list<const char*> path) {
@@ -135,6 +152,26 @@ Result<RecordedLeaves> read_leaves(audit::RecordSource& reader, const Uuid& id) 
                  "see verbatim log list"};
   }
   return RecordedLeaves{std::move(*request), std::move(response)};
+}
+
+std::optional<RecordedLeaves> computed_by(audit::RecordSource& reader,
+                                          const RecordedLeaves& asked) {
+  if (!asked.response) return std::nullopt;
+  const auto origin = parse_uuid(text_at(asked.response->json, {"origin"}));
+  if (!origin) return asked;
+  auto found = read_leaves(reader, *origin);
+  if (!found || !found->response) return std::nullopt;
+  return std::move(*found);
+}
+
+std::string what_was_not_captured(const RecordedLeaves& asked, const RecordedLeaves& computed) {
+  for (const RecordedLeaves* record : {&asked, &computed}) {
+    for (const Json* leaf : {&record->request.json, &record->response->json}) {
+      const std::string lack = lack_of(*leaf);
+      if (!lack.empty()) return lack;
+    }
+  }
+  return "";
 }
 
 Result<RecordedTokens> parse_tokens(std::string_view tokens_json) {

@@ -29,6 +29,15 @@ struct RecordedLeaves {
 /// `not_found`: no such record, or it is not an exchange.
 [[nodiscard]] Result<RecordedLeaves> read_leaves(audit::RecordSource& reader, const Uuid& id);
 
+/// The exchange whose answer was computed: of a cache hit its origin, else the same. Nothing if it is not there, or open.
+[[nodiscard]] std::optional<RecordedLeaves> computed_by(audit::RecordSource& reader,
+                                                        const RecordedLeaves& asked);
+
+/// What keeps an exchange from being computed again though it was recorded as its rules said: its capture level, or what was
+/// taken out of it. "" if nothing does. Both are closed.
+[[nodiscard]] std::string what_was_not_captured(const RecordedLeaves& asked,
+                                                const RecordedLeaves& computed);
+
 /// The member at a path of names, as text; "" if it is absent or no string.
 [[nodiscard]] std::string text_at(const Json& leaf, std::initializer_list<const char*> path);
 

@@ -75,12 +75,6 @@ TimeLine time_line(const ReplayRun& run) {
   return line;
 }
 
-float smallest_margin(const Verdict& verdict) {
-  float smallest = std::numeric_limits<float>::infinity();
-  for (const TracedToken& token : verdict.trace) smallest = std::min(smallest, token.margin);
-  return smallest;
-}
-
 bool needs_a_look_before(const Verdict& a, const Verdict& b) {
   if (badness(a.kind) != badness(b.kind)) return badness(a.kind) > badness(b.kind);
   return smallest_margin(a) < smallest_margin(b);

@@ -40,7 +40,8 @@ class MetricsText {
   /// What was told before, and this.
   void go_on(const std::string& series, std::uint64_t more) {
     const auto before = before_.find(series);
-    sample(series, more + (before == before_.end() ? 0 : before->second));
+    const std::uint64_t so_far = before == before_.end() ? 0 : before->second;
+    sample(series, more > UINT64_MAX - so_far ? UINT64_MAX : so_far + more);
   }
   [[nodiscard]] std::string str() && { return std::move(text_); }
 
@@ -53,9 +54,11 @@ class MetricsText {
 
 std::string replay_metrics(const ReplayRun& run, std::string_view before, std::int64_t ended_us) {
   std::map<VerdictKind, std::uint64_t> given, all;
+  std::map<std::string, std::uint64_t> not_replayable;
   std::uint64_t tokens = 0;
   for (const Verdict& verdict : run.verdicts) {
     ++all[verdict.kind];
+    if (verdict.kind == VerdictKind::not_replayable) ++not_replayable[verdict.reason];
     if (verdict.resumed) continue;
     ++given[verdict.kind];
     tokens += verdict.tokens;
@@ -76,6 +79,10 @@ std::string replay_metrics(const ReplayRun& run, std::string_view before, std::i
   for (const VerdictKind kind : kVerdictKinds) {
     text.sample(series("verbatim_replay_last_records", kind), all[kind]);
   }
+  text.family("verbatim_replay_last_not_replayable", "gauge",
+              "Records in the last run that could not be computed again, by reason.");
+  for (const auto& [reason, count] : not_replayable)
+    text.sample("verbatim_replay_last_not_replayable{reason=\"" + reason + "\"}", count);
   text.family("verbatim_replay_last_matching", "gauge",
               "Records that the last run was drawn from.");
   text.sample("verbatim_replay_last_matching", run.selected.matching);
@@ -83,6 +90,16 @@ std::string replay_metrics(const ReplayRun& run, std::string_view before, std::i
   text.sample("verbatim_replay_last_run_timestamp_seconds",
               static_cast<std::uint64_t>(ended_us / 1'000'000));
   return std::move(text).str();
+}
+
+bool are_replay_metrics(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (!line.empty() && !line.starts_with("#") && !line.starts_with("verbatim_replay_"))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace verbatim::replay

@@ -16,4 +16,7 @@ namespace verbatim::replay {
 [[nodiscard]] std::string replay_metrics(const ReplayRun& run, std::string_view before,
                                          std::int64_t ended_us);
 
+/// Whether a text has nothing else in it: what replay_metrics() would not write again would be lost.
+[[nodiscard]] bool are_replay_metrics(std::string_view text);
+
 }  // namespace verbatim::replay

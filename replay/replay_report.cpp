@@ -24,8 +24,8 @@ const char* claim_of(VerdictKind kind) {
     case VerdictKind::token_exact:
       return "Every token is the engine\xE2\x80\x99s own choice; no digest of logits was recorded.";
     case VerdictKind::within_margin:
-      return "Tokens differ only where two were nearly tied, no more than honest rounding "
-             "explains.";
+      return "No more tokens differ, and by no more, than in the honest answers that the "
+             "calibration was made from.";
     case VerdictKind::diverged:
       return "Not reproducible from what was recorded.";
     case VerdictKind::not_replayable:
@@ -88,6 +88,17 @@ Html claimed(const ReplayRun& run) {
                  " logit units are taken for rounding. Of honest answers about " +
                  by.false_positive_rate + " (as a share) will be called DIVERGED.");
   }
+  std::map<std::string, std::size_t> defaults;
+  for (const Verdict& verdict : run.verdicts) {
+    if (!verdict.defaults.empty()) ++defaults[verdict.defaults];
+  }
+  for (const auto& [words, count] : defaults) {
+    html += Html("<br>") +
+            text("Of " + plural(count, "answer") +
+                 " it was assumed that the server set what the request leaves open, since "
+                 "so the answer fits better: " +
+                 words + ".");
+  }
   if (calibrations.empty())
     html += text(" There was no calibration, so rounding is called DIVERGED too.");
   return html;
@@ -96,6 +107,7 @@ Html claimed(const ReplayRun& run) {
 Html facts(const ReplayRun& run) {
   FactList list;
   list.add("Selection", run.design);
+  if (!run.bundle.empty()) list.add("Evidence", run.bundle);
   list.add("Log", run.origin);
   list.add("Its tree", text(std::to_string(run.selected.tree_size) + " leaves, root") +
                            Html("<br>") + mono(run.selected.root));
@@ -121,7 +133,8 @@ Html facts(const ReplayRun& run) {
   const auto resumed = static_cast<std::size_t>(std::count_if(
       run.verdicts.begin(), run.verdicts.end(), [](const Verdict& v) { return v.resumed; }));
   if (resumed > 0)
-    list.add("Taken over", plural(resumed, "verdict") + " of an earlier run by the same engine");
+    list.add("Taken over",
+             plural(resumed, "verdict") + " of an earlier run: the same build, method and weights");
   return list.html();
 }
 
@@ -231,7 +244,8 @@ Html record_row(const ReplayRun& run, const Verdict& verdict) {
           element("td", {{"class", "nowrap"}},
                   swatch(style_of(verdict.kind)) + text(verdict_name(verdict.kind))) +
           cell(text(where)) + number_cell(std::to_string(verdict.tokens)) +
-          number_cell(verdict.response_index ? std::to_string(*verdict.response_index) : ""));
+          number_cell(verdict.response_index ? std::to_string(*verdict.response_index) : "") +
+          number_cell(verdict.leaf ? std::to_string(*verdict.leaf) : ""));
 }
 
 Html records(const ReplayRun& run) {
@@ -244,7 +258,8 @@ Html records(const ReplayRun& run) {
                           {"verdict", ""},
                           {"reason", ""},
                           {"tokens", "number"},
-                          {"leaf", "number"}}),
+                          {"answer\xE2\x80\x99s leaf", "number"},
+                          {"verdict\xE2\x80\x99s leaf", "number"}}),
                     rows);
   if (run.verdicts.size() > kRowsShown) {
     html += element("p", {{"class", "note"}},
@@ -263,23 +278,29 @@ std::size_t count_of(const ReplayRun& run, VerdictKind kind) {
 }
 
 std::string replay_report(const ReplayRun& run) {
-  return fill(kReplayPage,
-              {{"title", text("Replay of " + run.origin + ": " + headline(run))},
-               {"style", embed(kReportStyle)},
-               {"headline", text(headline(run))},
-               {"lead", text(lead(run))},
-               {"facts", facts(run)},
-               {"shares", shares(run)},
-               {"verdicts", verdict_rows(run)},
-               {"reasons", reasons(run)},
-               {"timeline", time_line_section(run)},
-               {"margins", margins_section(run)},
-               {"divergences", divergences_section(run)},
-               {"activations", activations_section(run)},
-               {"texts", texts_section(run)},
-               {"environments", environments(run)},
-               {"records", records(run)},
-               {"made", text("Made " + run.made + " by verbatim " + VERBATIM_VERSION + ".")}});
+  return fill(
+      kReplayPage,
+      {{"title", text("Replay of " + run.origin + ": " + headline(run))},
+       {"style", embed(kReportStyle)},
+       {"headline", text(headline(run))},
+       {"lead", text(lead(run))},
+       {"facts", facts(run)},
+       {"shares", shares(run)},
+       {"verdicts", verdict_rows(run)},
+       {"reasons", reasons(run)},
+       {"timeline", time_line_section(run)},
+       {"margins", margins_section(run)},
+       {"divergences", divergences_section(run)},
+       {"activations", activations_section(run)},
+       {"texts", texts_section(run)},
+       {"environments", environments(run)},
+       {"records", records(run)},
+       {"made", text("Made " + run.made + " by verbatim " + VERBATIM_VERSION + ".")},
+       {"verdicts_are", text(run.bundle.empty() ? "Each verdict is a leaf of the log, with a "
+                                                  "statement signed by the log\xE2\x80\x99s key"
+                                                : "These verdicts were given by whoever ran "
+                                                  "this, from a bundle: they are in no log, "
+                                                  "and nobody has signed them")}});
 }
 
 }  // namespace verbatim::replay

@@ -22,10 +22,10 @@ struct ReplayRun {
   std::map<std::uint64_t, RecordedEnvironment> environments;
   std::map<std::string, std::string> here;
   bool with_texts = true;  ///< false: no recorded text in the page
+  /// How the bundle was verified that the records come from, as a sentence; "" if they come from the log, where each verdict
+  /// is a leaf.
+  std::string bundle;
 };
-
-/// Of the kept tokens of a verdict; infinity if there are none.
-[[nodiscard]] float smallest_margin(const Verdict& verdict);
 
 /// The order in which a reader wants to see texts: the worst verdicts, then the smallest margins.
 [[nodiscard]] bool needs_a_look_before(const Verdict& a, const Verdict& b);

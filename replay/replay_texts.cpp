@@ -3,6 +3,7 @@
 #include "replay/report_parts.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace verbatim::replay {
 
@@ -37,10 +38,14 @@ Html divergence_card(const ReplayRun& run, const Verdict& verdict) {
   list.add("Record", mono(verdict.record.str()));
   list.add("Reason", verdict.reason + (verdict.detail.empty() ? "" : ": " + verdict.detail));
   if (verdict.position) {
-    list.add("Place", "token " + std::to_string(*verdict.position) +
-                          (verdict.character
-                               ? ", byte " + std::to_string(*verdict.character) + " of the text"
-                               : ""));
+    list.add("Place",
+             (verdict.choices > 1 ? "answer " + std::to_string(verdict.choice + 1) + " of " +
+                                        std::to_string(verdict.choices) + ", "
+                                  : "") +
+                 "token " + std::to_string(*verdict.position) +
+                 (verdict.character ? ", which begins at byte " +
+                                          std::to_string(*verdict.character) + " of the text"
+                                    : ""));
   } else if (verdict.character) {
     list.add("Place", "byte " + std::to_string(*verdict.character) + " of the text");
   }
@@ -84,8 +89,14 @@ Html text_card(const Verdict& verdict) {
   const Html meta =
       swatch(style_of(verdict.kind)) +
       text(std::string(verdict_name(verdict.kind)) + " \xC2\xB7 " + verdict.model + " \xC2\xB7 " +
-           plural(verdict.tokens, "token") + " \xC2\xB7 smallest margin " +
-           decimal(smallest_margin(verdict)) + " \xC2\xB7 ") +
+           (verdict.choices > 1 ? "answer " + std::to_string(verdict.choice + 1) + " of " +
+                                      std::to_string(verdict.choices) + " \xC2\xB7 "
+                                : "") +
+           plural(verdict.trace.size(), "token") + " \xC2\xB7 " +
+           (std::isfinite(smallest_margin(verdict))
+                ? "smallest margin " + decimal(smallest_margin(verdict))
+                : std::string("a filter left no runner-up anywhere")) +
+           " \xC2\xB7 ") +
       mono(verdict.record.str());
   return element(
       "div", {{"class", "card"}, {"id", "r-" + verdict.record.str()}},

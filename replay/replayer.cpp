@@ -74,35 +74,6 @@ const char* reason_without_engine(const Error& error) {
   }
 }
 
-/// What one leaf lacks of what a replay needs; "" if nothing.
-std::string lack_of(const Json& leaf) {
-  const auto capture = leaf.find("capture");
-  if (capture == leaf.end() || !capture->is_object()) return "";
-  if (const std::string level = text_at(*capture, {"level"}); !level.empty()) {
-    return "its capture level is '" + level + "' (rule '" + text_at(*capture, {"rule"}) + "')";
-  }
-  for (const char* part : {"redacted", "left_out"}) {
-    for (const char* field : {"request.body", "response.body", "response.tokens"}) {
-      if (capture->contains(part) && (*capture)[part].contains(field)) {
-        return std::string("redaction rules changed what is recorded of it (") + field + ")";
-      }
-    }
-  }
-  return "";
-}
-
-/// What keeps an exchange from being computed again though it was recorded as its rules said: its level, or what was
-/// taken out of it. "" if nothing does.
-std::string what_was_not_captured(std::initializer_list<const RecordedLeaves*> records) {
-  for (const RecordedLeaves* record : records) {
-    for (const Json* leaf : {&record->request.json, &record->response->json}) {
-      const std::string lack = lack_of(*leaf);
-      if (!lack.empty()) return lack;
-    }
-  }
-  return "";
-}
-
 /// The digest that the response leaf commits to for each choice; "" where there is none.
 std::vector<std::string> recorded_digests(const Json& response, std::size_t choices) {
   std::vector<std::string> digests(choices);
@@ -114,6 +85,13 @@ std::vector<std::string> recorded_digests(const Json& response, std::size_t choi
     digests[i] = text_at(list[i], {"logits_digest"});
   }
   return digests;
+}
+
+/// Which of two choices is to stand for the record, and its text be shown: of those that diverged the first, else the one
+/// that was nearest to another.
+bool is_worse(const Verdict& one, const Verdict& other) {
+  if (badness(one.kind) != badness(other.kind)) return badness(one.kind) > badness(other.kind);
+  return one.kind != VerdictKind::diverged && smallest_margin(one) < smallest_margin(other);
 }
 
 /// An answer that a remote endpoint gave, by the engine that the operator vouches for.
@@ -136,9 +114,14 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
   verdict.claimed_weights = true;
   verdict.method = "score";
   const Calibration* calibration = with.calibration;
+  std::string why_none =
+      "no calibration says how many honest rounding flips: see `verbatim replay calibrate`";
   if (calibration != nullptr &&
       (calibration->weights_sha256 != weights || calibration->profile != verdict.engine->profile)) {
-    calibration = nullptr;  // it speaks of another model
+    why_none = "the calibration that was given is one for other weights (" +
+               calibration->weights_sha256.substr(0, 16) + ", " + calibration->profile +
+               "): it says nothing of these";
+    calibration = nullptr;
   }
   if (calibration != nullptr) {
     verdict.tolerance =
@@ -160,7 +143,7 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
     one.choice = i;
     one.tokens = worst.tokens;
     one.margins = worst.margins;
-    judge_foreign(answer->choices[i], **engine, calibration, one);
+    judge_foreign(answer->choices[i], **engine, calibration, why_none, one);
     one.defaults = answer->defaults;
     if (!answer->defaults.empty()) {
       one.detail += (one.detail.empty() ? "" : "; ") + std::string("with ") + answer->defaults +
@@ -168,11 +151,12 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
     }
     const std::size_t tokens = one.tokens, differing = worst.differing + one.differing;
     const MarginCounts margins = one.margins;
-    if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
+    if (i == 0 || is_worse(one, worst)) worst = one;
     worst.tokens = tokens;
     worst.differing = i == 0 ? worst.differing : differing;
     worst.margins = margins;
   }
+  worst.choices = answer->choices.size();
   worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
   return worst;
 }
@@ -182,19 +166,23 @@ Verdict& other_model(audit::RecordSource& reader, const std::string& weights,
                      const ReplayWith& with, Verdict& verdict) {
   const auto recorded = with.models.find(reader, weights);
   const auto here = with.engines.parts_of(verdict.model);
+  const std::string advice = " (recorded with weights " + weights.substr(0, 16) +
+                             "; if you have them, name them too: --engine " + verdict.model +
+                             "=PATH)";
   if (!recorded || !here) {
     return cannot(verdict, "weights_differ",
                   verdict.model +
                       " has other weights, another configuration, tokenizer or "
-                      "template than when it was recorded");
+                      "template than when it was recorded" +
+                      advice);
   }
   const auto changed = changed_parts(*recorded, *here);
   std::string list;
   for (const ModelPart& part : changed) list += (list.empty() ? "" : ", ") + std::string(part.name);
   // Tensors before what is around them: with others there is nothing to compare.
   return cannot(verdict, changed.empty() ? "weights_differ" : changed.front().reason,
-                "changed since " + verdict.model +
-                    " was recorded: " + (list.empty() ? "which tokens end an answer" : list));
+                "changed since " + verdict.model + " was recorded: " +
+                    (list.empty() ? "which tokens end an answer" : list) + advice);
 }
 
 /// What is known of the machine that recorded.
@@ -234,11 +222,12 @@ Verdict compare_choices(local_engine::Engine& engine, const std::vector<Recorded
     const std::size_t tokens_so_far = one.tokens;
     const MarginCounts margins_so_far = one.margins;
     const auto fingerprint_so_far = one.fingerprint;
-    if (i == 0 || badness(one.kind) > badness(worst.kind)) worst = one;
+    if (i == 0 || is_worse(one, worst)) worst = one;
     worst.tokens = tokens_so_far;
     worst.margins = margins_so_far;
     worst.fingerprint = fingerprint_so_far;
   }
+  worst.choices = choices.size();
   worst.seconds = static_cast<double>(with.clock.steady_us() - start_us) / 1e6;
   return worst;
 }
@@ -272,7 +261,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     return cannot(verdict, "status", "the exchange ended as " + status);
   }
 
-  const std::string lack = what_was_not_captured({&*leaves, &source});
+  const std::string lack = what_was_not_captured(*leaves, source);
   if (!lack.empty()) return cannot(verdict, "not_captured", lack);
 
   // 3. What a remote endpoint answered is measured if the operator vouches for its weights.
@@ -348,14 +337,11 @@ Result<void> check_engines_of(audit::RecordSource& reader, const std::vector<Uui
                               Engines& engines) {
   std::set<std::pair<std::string, std::string>> known;
   for (const Uuid& id : ids) {
-    auto leaves = read_leaves(reader, id);
-    if (!leaves || !leaves->response) continue;
-    const std::string name = text_at(leaves->request.json, {"model", "requested"});
-    if (const auto origin = parse_uuid(text_at(leaves->response->json, {"origin"}))) {
-      leaves = read_leaves(reader, *origin);
-      if (!leaves || !leaves->response) continue;
-    }
-    const std::string weights = text_at(leaves->response->json, {"engine", "weights_sha256"});
+    const auto asked = read_leaves(reader, id);
+    const auto computed = asked ? computed_by(reader, *asked) : std::nullopt;
+    if (!computed) continue;
+    const std::string name = text_at(asked->request.json, {"model", "requested"});
+    const std::string weights = text_at(computed->response->json, {"engine", "weights_sha256"});
     if (!known.emplace(name, weights).second) continue;
     if (weights.empty() && !engines.vouches_for(name)) continue;
     const auto engine =

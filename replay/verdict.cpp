@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 namespace verbatim::replay {
@@ -188,6 +189,7 @@ OrderedJson verdict_json(const Verdict& verdict) {
   if (verdict.fingerprint) json["fingerprint"] = fingerprint_json(*verdict.fingerprint);
   if (!verdict.explanations.empty()) json["explanations"] = verdict.explanations;
   if (verdict.resumed) json["resumed"] = true;
+  if (verdict.leaf) json["leaf"] = *verdict.leaf;
   json["tokens_per_s"] =
       verdict.seconds > 0 ? static_cast<double>(verdict.tokens) / verdict.seconds : 0.0;
   return json;
@@ -289,6 +291,12 @@ Result<Verdict> verdict_of_leaf(const Json& leaf) {
   }
   verdict.resumed = true;
   return verdict;
+}
+
+float smallest_margin(const Verdict& verdict) {
+  float smallest = std::numeric_limits<float>::infinity();
+  for (const TracedToken& token : verdict.trace) smallest = std::min(smallest, token.margin);
+  return smallest;
 }
 
 }  // namespace verbatim::replay

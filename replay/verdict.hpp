@@ -103,9 +103,11 @@ struct Verdict {
   std::vector<std::string> environment_differs;  ///< facts that are not the same here
 
   // What follows is in no leaf.
-  std::int64_t time_us = 0;        ///< of the request
-  double seconds = 0;              ///< that the engine took
-  std::vector<TracedToken> trace;  ///< of `choice`
+  std::int64_t time_us = 0;           ///< of the request
+  double seconds = 0;                 ///< that the engine took
+  std::size_t choices = 1;            ///< that the record has
+  std::vector<TracedToken> trace;     ///< of `choice`
+  std::optional<std::uint64_t> leaf;  ///< the verdict's own, once it is in the log
   /// The two tokens by themselves, special ones by their names.
   std::string expected_text, got_text;
   bool resumed = false;  ///< taken from an earlier run's leaf
@@ -133,7 +135,10 @@ struct Verdict {
 /// The reverse. Nothing if the whole text is no number.
 [[nodiscard]] std::optional<float> parsed_decimal(const std::string& text);
 
-/// Higher is worse: the worst choice of a record stands for the record.
+/// Of the kept tokens; infinity if there are none.
+[[nodiscard]] float smallest_margin(const Verdict& verdict);
+
+/// Higher is worse: the worst choice of a record stands for the record, and of equals the one with the nearest tie.
 [[nodiscard]] int badness(VerdictKind kind);
 
 }  // namespace verbatim::replay

@@ -192,14 +192,17 @@ TEST_F(Foreign, AnEditLateInAnAnswerIsNotTakenForOtherWeights) {
     replace(exchange.response_body, exchange.response_body.substr(end, 6), ". Zzz zq");
   });
   EXPECT_EQ(verdict.kind, VerdictKind::diverged);
-  EXPECT_EQ(verdict.hypotheses, std::vector<std::string>{"edited"}) << verdict.detail;
+  EXPECT_EQ(verdict.hypotheses.front(), "edited") << verdict.detail;
+  // What was learnt by heart stays the same under other weights for a while: they are never excluded.
+  EXPECT_EQ(std::count(verdict.hypotheses.begin(), verdict.hypotheses.end(), "weights"), 1);
 }
 
 TEST_F(Foreign, AnotherQuestionIsAmongTheHypotheses) {
   calibrate(0.001F, 0.01);
   const Verdict verdict =
       verdict_of([](Exchange& e) { replace(e.request_body, "a Merkle tree", "an auditor"); });
-  EXPECT_EQ(verdict.hypotheses, (std::vector<std::string>{"prompt", "edited"})) << verdict.detail;
+  EXPECT_EQ(verdict.hypotheses, (std::vector<std::string>{"prompt", "edited", "weights"}))
+      << verdict.detail;
 }
 
 TEST_F(Foreign, AnAnswerThatIsCutShortIsSaidToBe) {
@@ -212,7 +215,7 @@ TEST_F(Foreign, AnAnswerThatIsCutShortIsSaidToBe) {
   };
   const Verdict ended = verdict_of(cut);
   EXPECT_EQ(ended.kind, VerdictKind::diverged);
-  EXPECT_EQ(ended.hypotheses, std::vector<std::string>{"truncated"}) << ended.detail;
+  EXPECT_EQ(ended.hypotheses, (std::vector<std::string>{"truncated", "weights"})) << ended.detail;
   // It says that its limit ended it, which is far off: true tokens all the same.
   const Verdict limited = verdict_of([&](Exchange& e) {
     cut(e);
@@ -304,8 +307,8 @@ TEST_F(Foreign, ThePenaltyThatOllamaSetsUnaskedIsFoundAndSaid) {
     EXPECT_EQ(verdict.defaults, "repeat_penalty 1.1 over the last 64 tokens, Ollama's default");
     replace(exchange.request_body, "\"temperature\":0",
             "\"temperature\":0,\"repetition_penalty\":1");
-    EXPECT_EQ(world_.replay(world_.record(Api::openai_completions, exchange)).kind,
-              VerdictKind::diverged);
+    EXPECT_EQ(world_.replay(world_.record(Api::openai_completions, exchange)).reason,
+              "tokenization");
   }
   EXPECT_GT(changed, 0u) << "no answer shows the window";
 }
@@ -331,6 +334,83 @@ TEST_F(Foreign, ACacheHitIsJudgedByWhatItSentItself) {
   }));
   EXPECT_EQ(edited.kind, VerdictKind::diverged);
   EXPECT_EQ(edited.origin, origin);
+}
+
+TEST_F(Foreign, WhatAStopOrALimitCutWithinATokenIsNoReasonToAccuse) {
+  // "A Merkle tree is a tree of hashes": each of these ends somewhere within a token.
+  for (const char* stop : {"erkl", "kle t", "f ha", "ash"}) {
+    Exchange exchange = world_.answer(
+        Api::openai_chat,
+        Json{{"model", "demo"},
+             {"temperature", 0},
+             {"stop", stop},
+             {"messages", Json::array({{{"role", "user"}, {"content", "What is a Merkle tree?"}}})}}
+            .dump());
+    make_remote(exchange);
+    const Verdict verdict = world_.replay(world_.record(Api::openai_chat, exchange));
+    EXPECT_EQ(verdict.kind, VerdictKind::token_exact) << stop << ": " << verdict.detail;
+  }
+  const Verdict cut = verdict_of([](Exchange& e) {
+    const std::size_t from = e.response_body.find(" of hashes");
+    ASSERT_NE(from, std::string::npos);
+    e.response_body.replace(from, e.response_body.find('"', from) - from, "\xEF\xBF\xBD");
+    replace(e.response_body, "\"finish_reason\":\"stop\"", "\"finish_reason\":\"length\"");
+  });
+  EXPECT_EQ(cut.kind, VerdictKind::token_exact) << cut.detail;
+}
+
+TEST_F(Foreign, TheFirstSpaceThatAServerTakesAwayIsNoReasonToAccuse) {
+  Exchange exchange =
+      world_.answer(Api::openai_completions,
+                    R"({"model":"demo","prompt":"A Merkle tree","temperature":0,"max_tokens":20})");
+  make_remote(exchange);
+  replace(exchange.response_body, "\"text\":\" ", "\"text\":\"");
+  const Verdict verdict = world_.replay(world_.record(Api::openai_completions, exchange));
+  EXPECT_EQ(verdict.kind, VerdictKind::token_exact) << verdict.detail;
+}
+
+TEST_F(Foreign, WhatIsSaidBesideTheTextIsNotJudged) {
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, Json>>{
+           {"tool_calls", Json::array({{{"id", "1"}}})},
+           {"refusal", "I refuse."},
+           {"reasoning_content", "Let me see."}}) {
+    const Verdict verdict = verdict_of([&, member = name, said = value](Exchange& e) {
+      Json body = Json::parse(e.response_body);
+      body["choices"][0]["message"][member] = said;
+      e.response_body = body.dump();
+    });
+    EXPECT_EQ(verdict.kind, VerdictKind::not_replayable) << name;
+    EXPECT_EQ(verdict.reason, "tokenization") << name << ": " << verdict.detail;
+  }
+  const Verdict parts = verdict_of([](Exchange& e) {
+    Json body = Json::parse(e.response_body);
+    Json& message = body["choices"][0]["message"];
+    message["content"] = Json::array({{{"type", "text"}, {"text", message["content"]}}});
+    e.response_body = body.dump();
+  });
+  EXPECT_EQ(parts.kind, VerdictKind::token_exact) << parts.detail;
+}
+
+TEST_F(Foreign, SpecialTokensThatATextDoesNotShowAreFound) {
+  Exchange exchange = world_.answer(
+      Api::openai_completions,
+      R"({"model":"demo","prompt":"The log","temperature":0,"max_tokens":50,"ignore_eos":true})");
+  make_remote(exchange);
+  const Verdict honest = world_.replay(world_.record(Api::openai_completions, exchange));
+  EXPECT_EQ(honest.kind, VerdictKind::token_exact) << honest.detail;
+  const std::size_t at = exchange.response_body.find("log");
+  ASSERT_NE(at, std::string::npos);
+  exchange.response_body.replace(at, 3, "cat");
+  EXPECT_EQ(world_.replay(world_.record(Api::openai_completions, exchange)).reason, "tokenization");
+}
+
+TEST_F(Foreign, ACalibrationForOtherWeightsIsSaidToBeOne) {
+  calibrate(1000, 1);
+  world_.calibration->weights_sha256 = std::string(64, 'a');
+  const Verdict verdict =
+      verdict_of([](Exchange& e) { replace(e.response_body, "tree of hashes", "list of hashes"); });
+  EXPECT_NE(verdict.detail.find("other weights (aaaaaaaaaaaaaaaa"), std::string::npos)
+      << verdict.detail;
 }
 
 TEST_F(Foreign, ASampledAnswerCannotBeComputedAgain) {

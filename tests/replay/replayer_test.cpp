@@ -99,6 +99,59 @@ TEST_F(Replayer, ACutAnswerIsDiverged) {
             "DIVERGED logits");
 }
 
+TEST_F(Replayer, AnAnswerThatNothingEndedIsDiverged) {
+  // An operator with the key keeps the beginning of an answer, with digests as if that were all.
+  const auto cut = [&](std::uint32_t tokens, const std::string& finish) {
+    const auto asked = [](std::uint32_t tokens_max) {
+      return Json{{"model", "demo"},
+                  {"temperature", 0},
+                  {"max_tokens", tokens_max},
+                  {"messages", Json::array({{{"role", "user"}, {"content", "Who are you?"}}})}}
+          .dump();
+    };
+    Exchange exchange = world_.answer(Api::openai_chat, asked(tokens));
+    exchange.request_body = asked(200);
+    const std::string said = R"("finish_reason":"length")";
+    exchange.response_body.replace(exchange.response_body.find(said), said.size(),
+                                   R"("finish_reason":")" + finish + '"');
+    exchange.tokens["choices"][0]["finish"] = finish;
+    return in_words(world_.replay(world_.record(Api::openai_chat, exchange)));
+  };
+  EXPECT_EQ(cut(12, "length"), "DIVERGED length");
+  EXPECT_EQ(cut(12, "stop"), "DIVERGED length");
+  // Nothing of it at all.
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              exchange.tokens["choices"][0]["output_ids"] = Json::array();
+              exchange.tokens["choices"][0]["row_digest8"] = Json::array();
+              exchange.response["engine"]["choices"][0]["logits_digest"] = sha256("").hex();
+              const std::size_t from = exchange.response_body.find(R"("content":")") + 11;
+              exchange.response_body.erase(from, exchange.response_body.find('"', from) - from);
+            }),
+            "DIVERGED length");
+}
+
+TEST_F(Replayer, AnAnswerThatSaysMoreThanItsTokensIsDiverged) {
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, Json>>{
+           {"tool_calls", Json::array({{{"id", "1"}, {"function", {{"name", "wire_money"}}}}})},
+           {"refusal", "I refuse."},
+           {"reasoning_content", "Let me see."}}) {
+    const Uuid id = world_.chat("Who are you?", [&, member = name, said = value](Exchange& e) {
+      Json body = Json::parse(e.response_body);
+      body["choices"][0]["message"][member] = said;
+      e.response_body = body.dump();
+    });
+    const Verdict verdict = world_.replay(id);
+    EXPECT_EQ(in_words(verdict), "DIVERGED text") << name;
+    EXPECT_NE(verdict.detail.find(name), std::string::npos) << verdict.detail;
+  }
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              const std::string said = R"("finish_reason":"stop")";
+              exchange.response_body.replace(exchange.response_body.find(said), said.size(),
+                                             R"("finish_reason":"tool_calls")");
+            }),
+            "DIVERGED text");
+}
+
 TEST_F(Replayer, AnEditedWordInTheAnswerThatWentOutIsFound) {
   const Uuid id = world_.chat("What is a Merkle tree?", [](Exchange& exchange) {
     const std::size_t at = exchange.response_body.find("tree of hashes");

@@ -112,7 +112,6 @@ net::awaitable<bool> Exchange::run() {
 }
 
 net::awaitable<bool> Exchange::conclude_failed(std::exception_ptr thrown) {
-  Outcome outcome = ended(EndStatus::gateway_error, 500, "internal_error", "the gateway failed");
   try {
     std::rethrow_exception(thrown);
   } catch (const std::exception& bug) {
@@ -129,6 +128,7 @@ net::awaitable<bool> Exchange::conclude_failed(std::exception_ptr thrown) {
   if (!request_index_ && !request_append_ && !log_failed_) begin_request_leaf();
   const bool go_on = co_await request_recorded();
   if (!go_on) co_return co_await refuse_unrecorded();
+  Outcome outcome = ended(EndStatus::gateway_error, 500, "internal_error", "the gateway failed");
   const bool whole = !tee_.begun();
   if (whole) replaced_ = answer_error(tee_, outcome);
   const bool keep = co_await conclude(std::move(outcome), whole);

@@ -41,15 +41,25 @@ void read_content(const Json& content, AnswerChoice& answer) {
   }
 }
 
+bool says_nothing(const Json& value) { return value.is_null() || value.empty() || value == ""; }
+
 void read_message(const Json& message, AnswerChoice& answer) {
   if (!message.is_object()) return;
   for (const auto& [name, value] : message.items()) {
-    const bool says_nothing = value.is_null() || value.empty() || value == "";
     if (name == "content") {
       read_content(value, answer);
-    } else if (name != "role" && !says_nothing) {
+    } else if (name != "role" && !says_nothing(value)) {
       answer.beside = name;
     }
+  }
+}
+
+/// Members of a choice in which some client might read an answer, but for the one in which it is.
+void read_beside(const Json& choice, std::string_view read, AnswerChoice& answer) {
+  for (const char* name : {"message", "text", "delta", "content", "refusal", "tool_calls",
+                           "function_call", "reasoning", "reasoning_content"}) {
+    const auto found = choice.find(name);
+    if (name != read && found != choice.end() && !says_nothing(*found)) answer.beside = name;
   }
 }
 
@@ -79,6 +89,7 @@ std::optional<std::vector<AnswerChoice>> answer_choices(Api api, const Json& who
     } else {
       answers[place].text = text_at(choice, {"text"});
     }
+    read_beside(choice, api == Api::openai_chat ? "message" : "text", answers[place]);
     answers[place].finish = text_at(choice, {"finish_reason"});
   }
   return answers;

@@ -40,6 +40,7 @@ void run(std::string_view input) {
   VERBATIM_CHECK(*(*parsed)->render(with) == *text);
 }
 
+// Texts of several lines: NOLINTBEGIN(bugprone-suspicious-missing-comma)
 std::vector<std::string> seeds() {
   const std::string given =
       std::string(1, '\0') +
@@ -76,6 +77,7 @@ std::vector<std::string> seeds() {
           given,
   };
 }
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 const Registration kChatTemplate({"chat_template",
                                   run,

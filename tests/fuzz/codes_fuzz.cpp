@@ -73,6 +73,7 @@ void run(std::string_view text) {
   check_addresses(text);
 }
 
+// Texts of several lines: NOLINTBEGIN(bugprone-suspicious-missing-comma)
 std::vector<std::string> seeds() {
   return {"00ffA9",
           "AAECAwQ=",
@@ -92,6 +93,7 @@ std::vector<std::string> seeds() {
           "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
           "HTTP/1.1 200 Connection established\r\n\r\n"};
 }
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 const Registration kCodes({"codes",
                            run,

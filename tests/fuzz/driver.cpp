@@ -136,6 +136,7 @@ void on_signal(int signal) {
   std::raise(signal);
 }
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the sanitizer's name.
 extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 
 void run_one(const Target& target, std::string_view input) {

@@ -89,6 +89,7 @@ void run(std::string_view input) {
   }
 }
 
+// Texts of several lines: NOLINTBEGIN(bugprone-suspicious-missing-comma)
 std::vector<std::string> seeds() {
   return {
       "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},"
@@ -105,6 +106,7 @@ std::vector<std::string> seeds() {
       "data:{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hi\"}]}}]}\r\rdata\r\r",
   };
 }
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 const Registration kSse({"sse",
                          run,

@@ -145,6 +145,12 @@ TEST_F(Replayer, AnAnswerThatSaysMoreThanItsTokensIsDiverged) {
     EXPECT_NE(verdict.detail.find(name), std::string::npos) << verdict.detail;
   }
   EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              Json body = Json::parse(exchange.response_body);
+              body["choices"][0]["text"] = "Another answer.";
+              exchange.response_body = body.dump();
+            }),
+            "DIVERGED text");
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
               const std::string said = R"("finish_reason":"stop")";
               exchange.response_body.replace(exchange.response_body.find(said), said.size(),
                                              R"("finish_reason":"tool_calls")");

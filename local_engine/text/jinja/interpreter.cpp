@@ -94,7 +94,7 @@ Interpreter::Flow Interpreter::run_body(const Body& body, Scope& scope) {
 Interpreter::Flow Interpreter::run_inner(const Body& body, Scope& scope) {
   ScopeGuard inner(*this, scope);
   return run_body(body, *inner);
-}
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): ScopeGuard's, which owns it or hands it on
 
 std::string Interpreter::capture(const Body& body, Scope& scope) {
   std::string text;
@@ -160,7 +160,7 @@ Interpreter::Flow Interpreter::run_statement(const Stmt& stmt, Scope& scope) try
 } catch (Fault& fault) {
   if (fault.at == kNowhere) fault.at = stmt.at;
   throw;
-}
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): ScopeGuard's, which owns it or hands it on
 
 Interpreter::Flow Interpreter::run_if(const Stmt& stmt, Scope& scope) {
   for (const auto& [condition, body] : stmt.branches) {
@@ -237,7 +237,7 @@ void Interpreter::run_with(const Stmt& stmt, Scope& scope) {
     assign(stmt.assignments[i].first, values[i], *inner);
   }
   run_body(stmt.body, *inner);
-}
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): ScopeGuard's, which owns it or hands it on
 
 void Interpreter::assign(const Target& target, const Value& value, Scope& scope) try {
   if (!target.tuple.empty()) {

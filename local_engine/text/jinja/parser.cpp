@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kDepthMax = 150;      // brackets, statements, ... within one another
 constexpr int kTreeDepthMax = 500;  // a chain like a + b + c + ... is as deep as it is long
-constexpr std::size_t kSourceBytesMax = 4 * 1024 * 1024;
+constexpr std::size_t kSourceBytesMax = std::size_t{4} << 20;
 
 class Parser {
  public:

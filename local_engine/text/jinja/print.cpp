@@ -117,9 +117,7 @@ void append_json_text(std::string& out, std::string_view text, bool ascii) {
     if (plain != std::string_view::npos) {
       out += '\\';
       out += kLetters[plain];
-    } else if (c < 0x20) {
-      unit(c);
-    } else if (c < 0x7f || !ascii) {
+    } else if (c >= 0x20 && (c < 0x7f || !ascii)) {
       out += text.substr(at, point.size);
     } else if (c >= 0x10000) {
       unit(0xd800 + ((c - 0x10000) >> 10));

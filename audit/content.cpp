@@ -3,6 +3,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace verbatim::audit {
@@ -19,6 +20,14 @@ std::string associated_data(std::uint64_t index, int codec, std::string_view fie
   for (int shift = 56; shift >= 0; shift -= 8) data.push_back(static_cast<char>(index >> shift));
   data.push_back(static_cast<char>(codec));
   return data.append(field);
+}
+
+/// One a thread: making one costs more than to unpack a small content by it.
+ZSTD_DCtx* unpacking_context() {
+  thread_local const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(),
+                                                                                  ZSTD_freeDCtx);
+  VERBATIM_CHECK(context != nullptr);
+  return context.get();
 }
 
 Error wrong(std::string what, std::uint64_t index, const std::string& field) {
@@ -92,8 +101,8 @@ Result<UnsealedContent> unseal_content(Aead& aead, const SymmetricKey& key, std:
                    reference.field);
     }
     content.bytes.resize(reference.bytes);
-    const std::size_t size =
-        ZSTD_decompress(content.bytes.data(), content.bytes.size(), text->data(), text->size());
+    const std::size_t size = ZSTD_decompressDCtx(unpacking_context(), content.bytes.data(),
+                                                 content.bytes.size(), text->data(), text->size());
     if (ZSTD_isError(size) != 0 || size != reference.bytes) {
       return wrong("the compressed content is damaged", index, reference.field);
     }

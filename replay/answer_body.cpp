@@ -41,7 +41,9 @@ void read_content(const Json& content, AnswerChoice& answer) {
   }
 }
 
-bool says_nothing(const Json& value) { return value.is_null() || value.empty() || value == ""; }
+bool says_nothing(const Json& value) {
+  return value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty());
+}
 
 void read_message(const Json& message, AnswerChoice& answer) {
   if (!message.is_object()) return;

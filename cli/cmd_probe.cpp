@@ -2,9 +2,12 @@
 
 #include "cli/probe_flags.hpp"
 #include "cli/progress.hpp"
+#include "cli/replay_evidence.hpp"
+#include "cli/show_text.hpp"
 #include "replay/probe_report.hpp"
 #include "schema/file.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -14,6 +17,7 @@ namespace verbatim::cli {
 namespace {
 
 constexpr std::size_t kQuestionsMax = 10'000, kInFlightMax = 1024;
+constexpr std::size_t kMessageBytesMax = 200;
 
 Result<gateway::Api> api_of(const ProbeFlags& flags) {
   if (flags.api == "anthropic") return gateway::Api::anthropic_messages;
@@ -64,28 +68,31 @@ Result<replay::ProbeOptions> probe_options(ProbeFlags& flags) {
 
 namespace {
 
-/// Text from an endpoint, made fit for a terminal: no control characters, no line ends.
+/// The beginning of a text from an endpoint, on one line of a terminal.
 std::string printable(std::string_view text, std::size_t bytes_max) {
-  std::string line(text.substr(0, bytes_max));
-  while (!line.empty() && line.size() == bytes_max && (line.back() & 0x80) != 0) line.pop_back();
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  std::size_t end = std::min(text.size(), bytes_max);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;  // never inside a character
   }
-  return line.size() < text.size() ? line + "..." : line;
+  std::string line(text.substr(0, end));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return one_line(end < text.size() ? line + "..." : line);
 }
 
 /// Under one load there is nothing to tell apart.
 void print_phases(const replay::ProbeResult& result) {
   if (result.phases.size() < 2) return;
   for (const replay::ProbePhase& phase : result.phases) {
-    std::cout << "  " << phase.concurrency << " at once";
+    std::cout << "  " << phase.at_once() << " at once";
     if (phase.neighbours > 0) std::cout << " among " << phase.neighbours << " neighbours";
     std::cout << ": " << phase.answers.size() << " answered, " << phase.distinct << " distinct, "
               << phase.identical.count << " identical";
     if (phase.p_value) std::cout << ", p = " << *phase.p_value << " against the first";
     std::cout << '\n';
   }
-  if (replay::load_finding(result).differs) std::cout << "the load changes the answers\n";
+  const replay::LoadFinding load = replay::load_finding(result);
+  if (load.differs) std::cout << "the load changes the answers\n";
+  if (load.undecided) std::cout << "too few answers to say whether the load changes them\n";
 }
 
 void print_result(const replay::ProbeResult& result) {
@@ -104,7 +111,7 @@ void print_result(const replay::ProbeResult& result) {
   }
   for (const auto& [kind, failure] : result.failures) {
     std::cout << "  " << failure.count << " x " << kind;
-    if (!failure.message.empty()) std::cout << ": " << printable(failure.message, 200);
+    if (!failure.message.empty()) std::cout << ": " << printable(failure.message, kMessageBytesMax);
     std::cout << '\n';
   }
 }
@@ -115,8 +122,18 @@ int exit_code_of(const replay::ProbeResult& result) {
   return result.failures.empty() ? kDone : kUnfinished;
 }
 
+/// Whether these files can be written, and lie outside of the log.
+Result<void> check_places(const Context& context, const ProbeFlags& flags) {
+  for (const std::string& place : {flags.report, flags.csv, flags.metrics}) {
+    if (place.empty() || !lies_in(place, context.data)) continue;
+    return Error{Errc::invalid_input, "this would be written into the folder of the log", place,
+                 "name another place"};
+  }
+  return check_outputs({flags.report, flags.csv, flags.metrics});
+}
+
 int run_probe(const Context& context, ProbeFlags& flags) {
-  const auto possible = check_outputs({flags.report, flags.csv, flags.metrics});
+  const auto possible = check_places(context, flags);
   if (!possible) return fail(possible.error());
   if (!flags.series.empty()) return run_probe_series(context, flags);
   if (flags.new_baseline || !flags.metrics.empty() || !flags.prompts_file.empty()) {
@@ -150,7 +167,8 @@ int run_probe(const Context& context, ProbeFlags& flags) {
   if (result->answers.empty()) {
     const auto& [kind, failure] = *result->failures.begin();
     return fail(Error{Errc::upstream_failed, "no answer came: " + kind, result->url,
-                      failure.message.empty() ? "check the endpoint" : failure.message});
+                      failure.message.empty() ? "check the endpoint"
+                                              : printable(failure.message, kMessageBytesMax)});
   }
   return exit_code_of(*result);
 }

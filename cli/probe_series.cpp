@@ -4,6 +4,7 @@
 
 #include "cli/probe_flags.hpp"
 #include "cli/progress.hpp"
+#include "cli/show_text.hpp"
 #include "schema/bytes.hpp"
 #include "schema/file.hpp"
 
@@ -51,6 +52,24 @@ Result<void> check_flags(const ProbeFlags& flags) {
   return {};
 }
 
+/// A baseline that could never raise an alarm is none. Asked before it is made, of as many answers as it may have.
+Result<void> check_can_alarm(const ProbeFlags& flags, std::size_t questions,
+                             std::size_t permutations) {
+  const std::size_t phases =
+      flags.options.concurrency.size() * (flags.options.neighbours > 0 ? 2 : 1);
+  const auto smallest = [&](std::size_t count) {
+    const std::vector<replay::CountsCompared> groups(questions * phases, {count, count});
+    return replay::smallest_p_value(groups, permutations);
+  };
+  if (smallest(flags.options.count) <= flags.alpha) return {};
+  std::size_t enough = flags.options.count;
+  while (enough < replay::kSeriesCountMax && smallest(enough) > flags.alpha) ++enough;
+  return Error{
+      Errc::invalid_input,
+      "so few answers can never raise an alarm at --alpha " + ecmascript_number(flags.alpha), "",
+      "give -n " + std::to_string(enough) + " or more, or a greater --alpha"};
+}
+
 /// One probe a question.
 Result<std::vector<replay::ProbeResult>> ask_all(const Context& context,
                                                  replay::ProbeOptions options,
@@ -86,7 +105,7 @@ Result<void> write_files(const ProbeFlags& flags, const std::vector<replay::Seri
 void print_run(const Context& context, const ProbeFlags& flags, const replay::SeriesRun& run,
                const std::vector<replay::ProbeResult>& probes) {
   if (!context.json) {
-    std::cout << replay::series_sentence(run) << '\n';
+    std::cout << one_line(replay::series_sentence(run)) << '\n';
     return;
   }
   OrderedJson json = replay::series_json(run);
@@ -99,7 +118,7 @@ void print_run(const Context& context, const ProbeFlags& flags, const replay::Se
 
 int exit_code_of(const replay::SeriesRun& run) {
   if (run.changed()) return kBadFinding;
-  return run.is_baseline() || run.test ? kDone : kUnfinished;
+  return run.undecided() ? kUnfinished : kDone;
 }
 
 }  // namespace
@@ -113,16 +132,20 @@ int run_probe_series(const Context& context, ProbeFlags& flags) {
   auto runs = replay::read_series(flags.series);
   if (!runs) return fail(runs.error());
 
+  const replay::SeriesRun* const baseline =
+      flags.new_baseline ? nullptr : replay::newest_baseline(*runs);
+  replay::TwoSampleOptions test;
+  test.seed = flags.options.seed;
+  if (baseline == nullptr) {
+    const auto possible = check_can_alarm(flags, prompts->size(), test.permutations);
+    if (!possible) return fail(possible.error());
+  }
   static const SystemClock clock;
   const std::int64_t time_us = clock.now_us();
   const auto probes = ask_all(context, *options, *prompts, clock);
   if (!probes) return fail(probes.error());
   replay::SeriesRun run = replay::series_run(*probes, time_us);
-  const replay::SeriesRun* const baseline =
-      flags.new_baseline ? nullptr : replay::newest_baseline(*runs);
   if (baseline != nullptr) {
-    replay::TwoSampleOptions test;
-    test.seed = flags.options.seed;
     const auto compared = replay::compare_with_baseline(run, *baseline, flags.alpha, test);
     if (!compared) return fail(compared.error());
   } else if (replay::can_be_baseline(run)) {

@@ -19,13 +19,16 @@ struct AnswerToken {
 };
 
 struct AnswerText {
-  std::string text;  ///< first choice; tool calls follow as JSON without their random ids
-  std::string finish;
-  std::vector<AnswerToken> tokens;  ///< empty unless the endpoint gave log-probabilities
+  /// All that was answered. A plain text is itself; what is no text (reasoning, a refusal, calls of tools, further choices)
+  /// follows under lines that name it, in the form that docs/replay.md gives. Never empty.
+  std::string text;
+  std::string finish;  ///< of the first choice
+  std::vector<AnswerToken>
+      tokens;  ///< of its text; empty unless the endpoint gave log-probabilities
   std::string model, system_fingerprint;
 };
 
-/// Reads a whole (not streamed) answer. `invalid_input`: `what` is one word: `not_json`, `no_answer`.
+/// Reads a whole (not streamed) answer. `invalid_input`: `what` is one word: `not_json`, or `no_answer` if nothing is in it.
 [[nodiscard]] Result<AnswerText> read_answer_text(gateway::Api api, std::string_view body);
 
 }  // namespace verbatim::replay

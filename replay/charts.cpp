@@ -147,6 +147,7 @@ class Tree {
     Html content;
     const double y = place(first, kLeft, content);
     content = stroke(6, y, kLeft, y, first.count, "branch") + content;
+    content += place_label(first, kLeft, y, false);
     return drawing(row_ * kRow + 14, "Where the answers part, as a tree", content);
   }
 
@@ -178,7 +179,13 @@ class Tree {
                  {"stroke-width", number(1.5 + 7.5 * static_cast<double>(count) / all)}});
   }
 
-  /// Draws a fork at `x` and what follows it; returns how far down it stands.
+  /// Where the line that leads to the fork is not: below it, where that comes from above.
+  static Html place_label(const Fork& fork, double x, double y, bool below) {
+    return label(x - 8, below ? y + 18 : y - 9, "char " + std::to_string(fork.character),
+                 "soft halo", "end");
+  }
+
+  /// Draws a fork at `x`, without its label, and what follows it; returns how far down it stands.
   double place(const Fork& fork, double x, Html& content) {
     double y = 0;
     std::vector<double> ends;
@@ -194,11 +201,12 @@ class Tree {
       const std::size_t colour = std::min<std::size_t>(branch.clusters.front(), 5);
       strokes +=
           stroke(x, y, x + step_, ends[i], branch.count, "branch t" + std::to_string(colour));
+      const Fork* const next = fork_of(branch);
+      if (next != nullptr) content += place_label(*next, x + step_, ends[i], ends[i] > y);
     }
     content = strokes + content;
     content +=
         element("circle", {{"cx", number(x)}, {"cy", number(y)}, {"r", "5"}, {"class", "node"}});
-    content += label(x - 8, y - 9, "char " + std::to_string(fork.character), "soft", "end");
     return y;
   }
 
@@ -207,9 +215,9 @@ class Tree {
     row_ += 1;
     const std::string name = names_.empty() ? std::to_string(branch.count) + " \xC3\x97"
                                             : names_[branch.clusters.front()];
-    content += label(x + 10, y + 4, name, "soft", "start");
+    content += label(x + 10, y + 4, name, "soft halo", "start");
     content += label(x + (names_.empty() ? 48 : 76), y + 4,
-                     branch.ends ? end_ : shortened(branch.text, 34), "mono", "start");
+                     branch.ends ? end_ : shortened(branch.text, 34), "mono halo", "start");
     return y;
   }
 

@@ -127,7 +127,11 @@ class NeighbourMaker {
 };
 
 std::string bounded(std::string_view text) {
-  std::string line(text.substr(0, kMessageBytesMax));
+  std::size_t end = std::min(text.size(), kMessageBytesMax);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;  // never inside a character
+  }
+  std::string line(text.substr(0, end));
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   }
@@ -304,14 +308,32 @@ class Probing {
 
 }  // namespace
 
+double smallest_p_value(const std::vector<CountsCompared>& groups, std::size_t permutations) {
+  // The chance that a permutation puts the answers as they were, or, where it looks the same, just the other way round.
+  double chance = 1;
+  for (const CountsCompared& group : groups) {
+    for (std::size_t k = 1; k <= group.before; ++k) {
+      chance *= static_cast<double>(k) / static_cast<double>(group.now + k);
+    }
+    if (group.before == group.now) chance *= 2;
+  }
+  return std::max(chance, 1 / static_cast<double>(1 + permutations));
+}
+
 LoadFinding load_finding(const ProbeResult& result) {
   LoadFinding finding;
   for (const ProbePhase& phase : result.phases) finding.compared += phase.p_value ? 1 : 0;
   if (finding.compared == 0) return finding;
   finding.limit = kLoadAlpha / static_cast<double>(finding.compared);
-  finding.differs = std::any_of(
-      result.phases.begin(), result.phases.end(),
-      [&](const ProbePhase& phase) { return phase.p_value && *phase.p_value <= finding.limit; });
+  const std::size_t first = result.phases.front().answers.size();
+  bool can_differ = false;
+  for (const ProbePhase& phase : result.phases) {
+    if (!phase.p_value) continue;
+    finding.differs = finding.differs || *phase.p_value <= finding.limit;
+    const double smallest = smallest_p_value({{first, phase.answers.size()}}, kPermutations);
+    can_differ = can_differ || smallest <= finding.limit;
+  }
+  finding.undecided = !finding.differs && !can_differ;
   return finding;
 }
 

@@ -6,6 +6,7 @@
 #include "replay/proportion.hpp"
 #include "schema/canonical_json.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,7 +31,7 @@ struct ProbeOptions {
 
 /// The same question, `count` times, under the same load.
 struct ProbePhase {
-  std::size_t concurrency = 1, neighbours = 0;
+  std::size_t concurrency = 1, neighbours = 0;  ///< at most so many at once, as it was told
   std::size_t asked = 0, neighbours_answered = 0, neighbours_failed = 0;
   std::vector<std::size_t> answers;  ///< indices into ProbeResult::answers
   std::size_t distinct = 0;
@@ -38,6 +39,9 @@ struct ProbePhase {
   /// Of the two-sample test against the first phase. Absent for the first itself, for a phase without answers, and
   /// where there are so many different answers that load is not what makes them differ.
   std::optional<double> p_value;
+
+  /// So many questions there were at once at most.
+  [[nodiscard]] std::size_t at_once() const { return std::min(concurrency, asked); }
 };
 
 struct ProbeFailure {
@@ -60,10 +64,19 @@ struct ProbeResult {
   std::vector<ProbePhase> phases;
   Clustering clustering;  ///< over all answers
   Proportion identical;   ///< answers equal to the most frequent one
-  /// By kind: `http_429`, `timeout`, `connect`, `tls`, `not_json`, `no_answer`, `key_echoed`, ...
+  /// By kind: `http_429`, `timeout`, `connect`, ... as docs/replay.md lists them.
   std::map<std::string, ProbeFailure> failures;
   std::map<std::string, std::size_t> fingerprints;  ///< system_fingerprint, as told
 };
+
+/// How many answers of a question under a load are compared with how many.
+struct CountsCompared {
+  std::size_t before = 0, now = 0;
+};
+/// The smallest p-value that the test of so many answers can give: that of answers which were all alike, and are all
+/// replaced by another one.
+[[nodiscard]] double smallest_p_value(const std::vector<CountsCompared>& groups,
+                                      std::size_t permutations);
 
 /// Does the load change the answers? By a two-sample test of each phase against the first.
 struct LoadFinding {
@@ -71,6 +84,8 @@ struct LoadFinding {
   double limit =
       0;  ///< a p_value of at most this is a difference: kLoadAlpha / compared (Bonferroni)
   bool differs = false;
+  /// So few answers are compared, or under so many loads, that no p_value of at most the limit can come.
+  bool undecided = false;
 };
 /// The chance that any phase is called different of an endpoint that load does not change.
 inline constexpr double kLoadAlpha = 0.01;

@@ -96,7 +96,8 @@ OrderedJson probe_json(const ProbeResult& result) {
            {{"compared", load.compared},
             {"false_positive_rate", kLoadAlpha},
             {"p_value_limit", load.limit},
-            {"differs", load.differs}}},
+            {"differs", load.differs},
+            {"undecided", load.undecided}}},
           {"cache_hits", hits},
           {"fingerprints", std::move(fingerprints)},
           {"seed", result.seed}};

@@ -77,6 +77,11 @@ Html shares(const ProbeResult& result) {
 Html load_sentence(const ProbeResult& result) {
   const LoadFinding load = load_finding(result);
   if (load.compared == 0) return {};
+  if (load.undecided) {
+    return element("p",
+                   text("Too few answers to say whether the load changes them: a p of at most " +
+                        ecmascript_number(load.limit) + " against the first line cannot come."));
+  }
   const std::string what =
       load.differs ? "The load changes the answers" : "No sign that the load changes the answers";
   return element("p", text(what + ": a p of at most " + ecmascript_number(load.limit) +
@@ -94,7 +99,7 @@ Html phases(const ProbeResult& result) {
               std::to_string(phase.neighbours_failed) + " failed)";
     }
     rows += element("tr",
-                    cell(text(load)) + number_cell(std::to_string(phase.concurrency)) +
+                    cell(text(load)) + number_cell(std::to_string(phase.at_once())) +
                         number_cell(std::to_string(phase.asked)) +
                         number_cell(std::to_string(phase.answers.size())) +
                         number_cell(std::to_string(phase.distinct)) +

@@ -29,6 +29,11 @@ bool same_load(const SeriesPhase& a, const SeriesPhase& b) {
   return a.concurrency == b.concurrency && a.neighbours == b.neighbours;
 }
 
+bool nobody_answered(const std::vector<SeriesPhase>& phases) {
+  return std::all_of(phases.begin(), phases.end(),
+                     [](const SeriesPhase& phase) { return phase.answers.empty(); });
+}
+
 /// "" if two runs asked the same.
 std::string difference(const SeriesRun& run, const SeriesRun& baseline) {
   if (run.url != baseline.url) return "another endpoint, " + baseline.url;
@@ -41,10 +46,15 @@ std::string difference(const SeriesRun& run, const SeriesRun& baseline) {
     if (run.questions[i].request != baseline.questions[i].request) return "other questions";
     const auto& now = run.questions[i].phases;
     const auto& then = baseline.questions[i].phases;
-    // A run that gave up has fewer.
     const auto common = static_cast<std::ptrdiff_t>(std::min(now.size(), then.size()));
     if (!std::equal(now.begin(), now.begin() + common, then.begin(), same_load)) {
       return "the questions under another load";
+    }
+    // A question that nobody answered was given up, perhaps before its last load.
+    const bool given_up = now.size() < then.size() && nobody_answered(now);
+    if (now.size() != then.size() && !given_up) {
+      return "the questions under " + std::to_string(then.size()) + " loads, not " +
+             std::to_string(now.size());
     }
   }
   return "";
@@ -110,17 +120,19 @@ Result<void> compare_with_baseline(SeriesRun& run, const SeriesRun& baseline, do
   }
   run.baseline_us = baseline.time_us;
   std::vector<SampleGroup> groups;
+  std::vector<CountsCompared> counts;
   for (std::size_t i = 0; i < run.questions.size(); ++i) {
     const SeriesQuestion &now = run.questions[i], &before = baseline.questions[i];
     for (std::size_t j = 0; j < std::min(now.phases.size(), before.phases.size()); ++j) {
       SampleGroup group{texts_of(before, before.phases[j]), texts_of(now, now.phases[j])};
       if (std::min(group.before.size(), group.now.size()) < kSeriesAnswersMin) continue;
+      counts.push_back({group.before.size(), group.now.size()});
       groups.push_back(std::move(group));
     }
   }
   if (!groups.empty()) {
-    run.test =
-        SeriesTest{two_sample_test(groups, options), alpha, options.permutations, options.seed};
+    run.test = SeriesTest{two_sample_test(groups, options), alpha, options.permutations,
+                          options.seed, smallest_p_value(counts, options.permutations)};
   }
   for (const auto& [fingerprint, count] : run.fingerprints) {
     if (!baseline.fingerprints.contains(fingerprint)) run.new_fingerprints.push_back(fingerprint);

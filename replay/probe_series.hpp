@@ -31,6 +31,11 @@ struct SeriesTest {
   double alpha = 0;  ///< the false-positive rate at which it is changed
   std::size_t permutations = 0;
   std::uint64_t seed = 0;
+  /// Of so many answers no smaller p can come: if this is above alpha, there is no alarm whatever was answered. 0 in runs
+  /// that did not keep it.
+  double smallest_p_value = 0;
+
+  [[nodiscard]] bool can_alarm() const { return smallest_p_value <= alpha; }
 };
 
 struct SeriesRun {
@@ -49,6 +54,10 @@ struct SeriesRun {
   /// The test says so at its rate.
   [[nodiscard]] bool answers_changed() const;
   [[nodiscard]] bool changed() const { return answers_changed() || !new_fingerprints.empty(); }
+  /// Neither a change nor the absence of one: too few answers to say.
+  [[nodiscard]] bool undecided() const {
+    return !is_baseline() && !changed() && !(test && test->can_alarm());
+  }
 };
 
 /// What the probes of one run found, one probe a question.

@@ -132,6 +132,9 @@ SeriesTest read_test(RunReader& read, const Json& json) {
   test.alpha = read.decimal(json, "false_positive_rate");
   test.permutations = read.number(json, "permutations");
   test.seed = read.seed(json, "seed");
+  if (json.contains("smallest_p_value")) {
+    test.smallest_p_value = read.decimal(json, "smallest_p_value");
+  }
   return test;
 }
 
@@ -177,7 +180,8 @@ std::string format_run(const SeriesRun& run) {
                     {"now", test.result.now},
                     {"false_positive_rate", ecmascript_number(test.alpha)},
                     {"permutations", test.permutations},
-                    {"seed", std::to_string(test.seed)}};
+                    {"seed", std::to_string(test.seed)},
+                    {"smallest_p_value", ecmascript_number(test.smallest_p_value)}};
   }
   return canonical(json) + "\n";
 }

@@ -10,6 +10,8 @@ namespace verbatim::replay {
 
 namespace {
 
+constexpr std::size_t kFingerprintCharactersMax = 100;
+
 std::string seconds_of(std::int64_t time_us) { return format_rfc3339(time_us).substr(0, 19) + "Z"; }
 
 /// A label's value: backslash, quote and line feed are escaped (Prometheus text format 0.0.4).
@@ -55,6 +57,7 @@ OrderedJson series_json(const SeriesRun& run) {
                       {"distinct", distinct_in(run)},
                       {"identical", identical_in(run).share},
                       {"changed", run.changed()},
+                      {"undecided", run.undecided()},
                       {"reasons", std::move(reasons)},
                       {"new_fingerprints", run.new_fingerprints},
                       {"test", OrderedJson()}};
@@ -63,6 +66,7 @@ OrderedJson series_json(const SeriesRun& run) {
                     {"mmd2", run.test->result.mmd2},
                     {"p_value", run.test->result.p_value},
                     {"false_positive_rate", run.test->alpha},
+                    {"smallest_p_value", run.test->smallest_p_value},
                     {"permutations", run.test->permutations},
                     {"seed", run.test->seed},
                     {"before", run.test->result.before},
@@ -77,18 +81,22 @@ std::string series_sentence(const SeriesRun& run) {
     return "baseline: " + answers + " to " + plural(run.questions.size(), "question");
   }
   std::string sentence = run.changed() ? "CHANGED since" : "no change since";
-  if (!run.test && !run.changed()) sentence = "UNDECIDED: too few answers to compare with";
+  if (run.undecided()) sentence = "UNDECIDED: too few answers to compare with";
   sentence += " the baseline of " + seconds_of(run.baseline_us) + ": ";
   if (run.test) {
     sentence += "p = " + ecmascript_number(run.test->result.p_value) +
                 " at a false-positive rate of " + ecmascript_number(run.test->alpha) + ", " +
                 plural(run.test->result.now, "answer") + " against " +
                 std::to_string(run.test->result.before);
+    if (!run.test->can_alarm()) {
+      sentence += ", of which no p below " + fixed(run.test->smallest_p_value, 4) + " can come";
+    }
   } else {
     sentence += answers + " of " + std::to_string(run.asked()) + " asked";
   }
   if (!run.new_fingerprints.empty()) {
-    sentence += "; new system_fingerprint " + run.new_fingerprints.front();
+    sentence += "; new system_fingerprint " +
+                shortened(run.new_fingerprints.front(), kFingerprintCharactersMax);
   }
   return sentence;
 }
@@ -112,6 +120,8 @@ std::string series_metrics(const std::vector<SeriesRun>& runs, const std::string
        std::to_string(changes));
   tell("last_changed", "gauge", "1 if the last run found a change since its baseline.",
        last.changed() ? "1" : "0");
+  tell("last_undecided", "gauge", "1 if too few answers came to the last run to say.",
+       last.undecided() ? "1" : "0");
   if (last.test) {
     tell("last_p_value", "gauge", "Of the last run's test against its baseline.",
          ecmascript_number(last.test->result.p_value));

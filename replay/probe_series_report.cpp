@@ -78,7 +78,7 @@ class SeriesReport {
     if (last.is_baseline()) return "A baseline, and nothing to compare with it yet";
     if (last.answers_changed()) return "The answers have changed";
     if (last.changed()) return "The endpoint says that it has changed";
-    return last.test ? "No change since the baseline" : "Too few answers to say";
+    return last.undecided() ? "Too few answers to say" : "No change since the baseline";
   }
 
   [[nodiscard]] std::string lead() const {
@@ -209,7 +209,7 @@ class SeriesReport {
   [[nodiscard]] Html row_of(const SeriesRun& run) const {
     const Seen seen = seen_from(run, baseline_of(run));
     const Proportion usual = wilson(seen.usual, run.answered());
-    std::string finding = run.test ? "no change" : "undecided";
+    std::string finding = run.undecided() ? "undecided" : "no change";
     if (run.is_baseline()) finding = "baseline";
     if (run.answers_changed()) finding = "answers changed";
     for (const std::string& fingerprint : run.new_fingerprints) {

@@ -7,7 +7,7 @@ import time
 from html.parser import HTMLParser
 
 import support
-from mock_upstream import CLOSE, MockUpstream, Reply, make_certificate
+from mock_upstream import CLOSE, RESET, MockUpstream, Reply, make_certificate
 
 KEY = "sk-test-4711-do-not-show"
 
@@ -99,8 +99,22 @@ class ProbeTest(support.ProgramTest):
         # As varied alone as in company.
         with MockUpstream(in_turn(completion("one"), completion("two"))) as mock:
             found = self.probe(mock.url, "-n", 30, "--concurrency", "1,2,4", code=1)
-        self.assertEqual(found["load"], {"compared": 2, "false_positive_rate": 0.01, "p_value_limit": 0.005, "differs": False})
+        self.assertEqual(found["load"], {"compared": 2, "false_positive_rate": 0.01, "p_value_limit": 0.005, "differs": False,
+                                         "undecided": False})
         self.assertGreater(min(p["p_value"] for p in found["phases"][1:]), 0.005)
+
+    def test_a_difference_that_so_few_answers_can_never_show_is_left_open(self):
+        report = self.folder / "report.html"
+        with MockUpstream(in_turn(*[completion("first")] * 4 + [completion("then")] * 4)) as mock:
+            found = self.probe(mock.url, "-n", 4, "--concurrency", "1,2", code=1)
+            self.assertEqual((found["load"]["differs"], found["load"]["undecided"]), (False, True))
+            said = self.run_well("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 4, "--concurrency", "1,2",
+                                 "--report", report, "--quiet", code=1)
+            self.assertIn("too few answers to say whether the load changes them", said.out)
+            self.assertIn("Too few answers to say whether the load changes them", PlainText(report.read_text()).text)
+        with MockUpstream(in_turn(*[completion("first")] * 6 + [completion("then")] * 6)) as mock:
+            found = self.probe(mock.url, "-n", 6, "--concurrency", "1,2", code=1)
+            self.assertEqual((found["load"]["differs"], found["load"]["undecided"]), (True, False))
 
     def test_alternatives_are_given_where_the_endpoint_tells_them(self):
         def tokens(second, other):
@@ -167,6 +181,79 @@ class ProbeTest(support.ProgramTest):
                          {"http_429": 1, "not_json": 1, "no_answer": 2, "truncated": 1, "coding": 1})
         self.assertEqual((found["errors"], found["answered"], found["distinct"]), (6, 1, 1))
         self.assertIn("slow down", [e["message"] for e in found["errors_by_kind"]])
+
+    def test_every_kind_is_documented(self):
+        replies = [Reply.raw(CLOSE), Reply.raw(RESET)]
+        with MockUpstream(in_turn(*replies)) as mock:
+            run = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 2, "--json")
+        self.assertEqual([(e["kind"], e["count"]) for e in run.json["errors_by_kind"]], [("closed", 2)])
+        documented = (support.SOURCE / "docs/replay.md").read_text().split("counted\nby kind: ")[1].split("After five")[0]
+        sources = "".join((support.SOURCE / "gateway" / name).read_text() for name in (
+            "endpoint_client.cpp", "remote_upstream.cpp", "upstream_connection.cpp"))
+        kinds = re.findall(r'Failure\{"(\w+)"|failed\("(\w+)"|50[24], "(\w+)"|error_kind = "(\w+)"|"(write)" : "(closed)"', sources)
+        kinds = {kind for found in kinds for kind in found if kind} - {"proxy"}  # a probe knows no proxy
+        self.assertLessEqual({"connect", "resolve", "tls", "truncated", "closed", "write", "coding"}, kinds)
+        for kind in sorted(kinds):
+            self.assertIn(f"`{kind}`", documented)
+
+    def test_answers_whose_parts_differ_are_different(self):
+        def message(**parts):
+            return lambda i: json.dumps({"choices": [{"index": 0, "message": {k: json.loads(v.replace("%d", str(i))) for k, v in parts.items()}}]})
+
+        def blocks(text):
+            return lambda i: '{"content":%s}' % (text % i)
+
+        for api, body in [
+            ("openai", message(content='[{"type":"text","text":"answer %d"}]')),
+            ("openai", message(content='"4"', reasoning_content='"thought %d"')),
+            ("openai", message(function_call='{"name":"f","arguments":"%d"}')),
+            ("openai", message(tool_calls='[{"id":"r","function":{"name":"f","arguments":"%d"}}]')),
+            ("openai", message(refusal='"no %d"')),
+            ("openai", lambda i: '{"choices":[{"index":1,"message":{"content":"b%d"}},{"index":0,"message":{"content":"a"}}]}' % i),
+            ("anthropic", blocks('[{"type":"thinking","thinking":"%d","signature":"s"},{"type":"text","text":"x"}]')),
+            ("anthropic", blocks('[{"type":"tool_use","id":"t","name":"f","input":{"a":%d}}]')),
+        ]:
+            with MockUpstream(in_turn(*[Reply.json(body(i)) for i in range(3)])) as mock:
+                found = self.probe(mock.url, "-n", 6, "--api", api, code=1)
+            self.assertEqual((found["answered"], found["distinct"], found["identical"]["count"]), (6, 3, 2), body(0))
+
+    def test_an_answer_with_nothing_in_it_is_none(self):
+        for api, body in [("openai", '{"choices":[{"message":{}}]}'), ("anthropic", '{"content":[]}')]:
+            with MockUpstream(in_turn(Reply.json(body))) as mock:
+                run = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 2, "--api", api, "--json")
+            self.assertEqual(run.code, 3)
+            self.assertEqual([(e["kind"], e["count"]) for e in run.json["errors_by_kind"]], [("no_answer", 2)])
+
+    def test_what_an_endpoint_says_does_not_steer_the_terminal(self):
+        hostile = "\u009b31mred\u202egnp\u2028\x1b[2J\x7f\ttwo\nlines"
+        error = Reply.json(json.dumps({"error": {"message": hostile}}), "503 Service Unavailable")
+        with MockUpstream(in_turn(completion(hostile), error, completion("日本" * 60))) as mock:
+            run = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 6, "--quiet")
+        self.assertEqual(run.code, 1)
+        self.assertIn("?31mred?gnp??[2J? two lines", run.out)
+        self.assertIn("日本日本", run.out, "the beginning of a long text")
+        self.assertNotRegex(run.out, "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffd]")
+        with MockUpstream(in_turn(error)) as mock:
+            run = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 1, "--quiet")
+        self.assert_one_line_error(run, 3, "?31mred?gnp")
+
+    def test_no_more_are_at_once_than_there_are(self):
+        report = self.folder / "report.html"
+        with MockUpstream(in_turn(completion("x"))) as mock:
+            run = self.run_well("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 4, "--concurrency", "1,300",
+                                "--report", report, "--quiet")
+        self.assertIn("  4 at once: 4 answered", run.out)
+        self.assertNotIn("300 at once", run.out)
+        self.assertNotIn("300", re.sub(r"<style>.*?</style>", "", report.read_text(), flags=re.S))
+
+    def test_nothing_is_written_into_the_log(self):
+        data = self.folder / "data"
+        data.mkdir()
+        for option in ("--report", "--csv", "--metrics"):
+            self.assert_one_line_error(support.verbatim("probe", "--url", "http://127.0.0.1:9", "--model", "m", "--prompt", "x",
+                                                        "--data", data, option, self.folder / "data/../data/out"),
+                                       2, "folder of the log")
+        self.assertEqual(list(data.iterdir()), [])
 
     def test_garbage_that_is_no_http_ends_the_question_not_the_probe(self):
         def answer(_):

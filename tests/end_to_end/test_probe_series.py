@@ -137,7 +137,11 @@ class ProbeSeriesTest(support.ProgramTest):
             self.assertEqual((found["test"]["before"], found["test"]["now"]), (24, 24))
             other = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 6, "--series",
                                      self.series)
-            self.assertEqual(other.code, 0, str(other))  # fewer phases, of the same loads
+            self.assert_one_line_error(other, 2, "under 4 loads, not 1", "--new-baseline")
+            endpoint.status = "503 Service Unavailable"
+            self.assertEqual(self.run_series(mock.url, *load, n=6, code=3)["answered"], 0)
+            endpoint.status = "200 OK"
+            self.assertEqual(len(self.files()), 3)
             other = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 6, "--series",
                                      self.series, "--concurrency", 8)
             self.assert_one_line_error(other, 2, "another load")
@@ -151,6 +155,58 @@ class ProbeSeriesTest(support.ProgramTest):
                                            self.series)
                 self.assert_one_line_error(refused, 2, words, "--new-baseline")
             self.assertEqual(len(self.files()), 1)
+            # A new baseline may ask for something else, and from then on that is what is asked.
+            other = ("--prompt", "Who are you?")
+            self.assertTrue(self.run_series(elsewhere.url, "--new-baseline", question=other)["is_baseline"])
+            self.assertFalse(self.run_series(elsewhere.url, question=other)["changed"])
+            refused = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 6, "--series",
+                                       self.series)
+            self.assert_one_line_error(refused, 2, "another endpoint")
+
+    def test_an_alarm_that_can_never_come_is_no_absence_of_change(self):
+        metrics, report = self.folder / "probe.prom", self.folder / "report.html"
+        endpoint = Endpoint("same")
+        command = ["probe", "--model", "m", "--prompt", "x", "-n", 6, "--series", self.series, "--metrics", metrics, "--report",
+                   report, "--quiet"]
+        with MockUpstream(endpoint) as mock:
+            refused = support.verbatim(*command, "--url", mock.url, "--alpha", 0.001)
+            self.assert_one_line_error(refused, 2, "never raise an alarm at --alpha 0.001", "-n 7")
+            self.assertEqual(endpoint.count, 0, "said before anything is asked")
+            self.run_well(*command, "--url", mock.url)
+            endpoint.texts = ["other"]
+            said = self.run_well(*command, "--url", mock.url, "--alpha", 0.001, code=3)
+            self.assertRegex(said.out, r"^UNDECIDED: too few answers .* p = 0\.00\d+ .*, of which no p below 0\.0022 can come\n$")
+            self.assertIn('verbatim_probe_last_undecided{series="series",model="m"} 1\n', metrics.read_text())
+            self.assertIn("Too few answers to say", PlainText(report.read_text()).text)
+            self.assertNotIn("no change", PlainText(report.read_text()).text)
+            # At the rate that so many answers allow, and of as few answers when the baseline has more.
+            self.run_well(*command, "--url", mock.url, code=1)
+            self.assertIn('verbatim_probe_last_undecided{series="series",model="m"} 0\n', metrics.read_text())
+            self.run_well("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 12, "--series", self.series,
+                          "--new-baseline")
+            endpoint.texts = ["same"]
+            self.run_well(*command, "--url", mock.url, "--alpha", 0.001, code=1)
+
+    def test_a_run_without_answers_is_told_to_be_open(self):
+        metrics = self.folder / "probe.prom"
+        endpoint = Endpoint("same")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url, "--metrics", metrics)
+            self.assertIn('last_undecided{series="series",model="m"} 0\n', metrics.read_text())
+            endpoint.status = "503 Service Unavailable"
+            self.assertTrue(self.run_series(mock.url, "--metrics", metrics, code=3)["undecided"])
+        self.assertIn('last_undecided{series="series",model="m"} 1\n', metrics.read_text())
+        self.assertIn('last_changed{series="series",model="m"} 0\n', metrics.read_text())
+
+    def test_a_fingerprint_does_not_steer_the_terminal(self):
+        endpoint = Endpoint("same")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url)
+            endpoint.fingerprint = "fp\nverbatim: all is well\u009b2J\u202e" + "x" * 200
+            said = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 20, "--series",
+                                    self.series, "--quiet")
+        self.assertEqual(said.code, 1)
+        self.assertRegex(said.out, r"^CHANGED .*; new system_fingerprint fp\?verbatim: all is well\?2J\?x{70,100}\u2026\n$")
 
     def test_the_metrics_are_those_of_the_series(self):
         metrics = self.folder / "probe.prom"

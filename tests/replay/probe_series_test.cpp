@@ -1,4 +1,4 @@
-// Runs of a probe as files: what is read can be written again, to the byte.
+// Runs of a probe as files: what is read can be written again, to the byte. And when a run has too few answers to say.
 
 #include "schema/canonical_json.hpp"
 #include "tests/replay/some_run.hpp"
@@ -36,6 +36,52 @@ TEST(ProbeSeriesFile, ARunThatCouldNotBeWrittenAgainIsNone) {
     ASSERT_FALSE(read) << "forgery " << i;
     EXPECT_EQ(read.error().code, Errc::invalid_input);
   }
+}
+
+TEST(ProbeSeriesFile, ARunOfAnEarlierVersionHasNoSmallestP) {
+  Json run = Json::parse(format_run(test::some_run()));
+  run["test"].erase("smallest_p_value");
+  const auto read = parse_run(run.dump());
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->test->smallest_p_value, 0);
+  EXPECT_FALSE(read->undecided());
+}
+
+TEST(ProbeSeries, TheSmallestPIsThatOfAnswersWhichAreAllReplaced) {
+  constexpr std::size_t kMany = std::size_t{1} << 40;
+  EXPECT_DOUBLE_EQ(smallest_p_value({{6, 6}}, kMany), 2.0 / 924);
+  EXPECT_DOUBLE_EQ(smallest_p_value({{5, 7}}, kMany), 1.0 / 792);
+  EXPECT_DOUBLE_EQ(smallest_p_value({{7, 5}}, kMany), 1.0 / 792);
+  EXPECT_DOUBLE_EQ(smallest_p_value({{5, 5}, {5, 6}}, kMany), 2.0 / 252 / 462);
+  EXPECT_EQ(smallest_p_value({{200, 200}}, 9999), 0.0001);
+  EXPECT_EQ(smallest_p_value({}, 9999), 1);
+  // As the test itself finds it, by drawing.
+  const SampleGroup replaced{std::vector<std::string>(6, "now"),
+                             std::vector<std::string>(6, "old")};
+  TwoSampleOptions options;
+  options.permutations = 200'000;
+  EXPECT_NEAR(two_sample_test({replaced}, options).p_value, 2.0 / 924, 0.0004);
+}
+
+TEST(ProbeSeries, ARunWhoseAnswersCannotAlarmIsUndecided) {
+  SeriesRun run = test::some_run();
+  run.new_fingerprints.clear();
+  run.test->alpha = 0.001;
+  run.test->result.p_value = 0.0025;
+  run.test->smallest_p_value = 0.0022;
+  EXPECT_TRUE(run.undecided());
+  EXPECT_NE(series_sentence(run).find("UNDECIDED"), std::string::npos);
+  EXPECT_NE(series_metrics({run}, "s").find("last_undecided{series=\"s\",model=\"m\"} 1\n"),
+            std::string::npos);
+  run.test->smallest_p_value = 0.001;
+  EXPECT_FALSE(run.undecided());
+  run.test.reset();
+  EXPECT_TRUE(run.undecided());
+  run.new_fingerprints = {"fp"};
+  EXPECT_FALSE(run.undecided()) << "that is a change, whatever was answered";
+  run.new_fingerprints.clear();
+  run.baseline_us = run.time_us;
+  EXPECT_FALSE(run.undecided());
 }
 
 }  // namespace

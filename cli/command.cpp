@@ -1,5 +1,6 @@
 #include "cli/command.hpp"
 
+#include "cli/show_text.hpp"
 #include "gateway/config.hpp"
 #include "schema/bytes.hpp"
 #include "schema/file.hpp"
@@ -77,7 +78,7 @@ int fail(const Error& error) {
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // one line, whatever the input held
   }
-  std::cerr << "verbatim: " << line << '\n';
+  std::cerr << "verbatim: " << one_line(std::move(line)) << '\n';
   return exit_code_of(error.code);
 }
 

@@ -52,7 +52,7 @@ inline float random_float(Random& random, Kind kind) {
       return x * 0x1p-130f;  // subnormal
     case 2:
       return x * 0x1p-149f;  // the smallest, or a zero
-    case 3:  // NOLINT(bugprone-branch-clone): the next differs by the sign
+    case 3:                  // NOLINT(bugprone-branch-clone): the next differs by the sign
       return std::ldexp(x, -static_cast<int>(random.below(70)));
     case 4:
       return std::ldexp(x, static_cast<int>(random.below(50)));

@@ -25,6 +25,8 @@ std::optional<Json> whole_answer(Api api, const std::string& body) {
   return std::move(*json);
 }
 
+bool is_by_limit(std::string_view finish) { return finish == "length" || finish == "max_tokens"; }
+
 namespace {
 
 /// Content as a text, or as a list of parts of which those of text make the answer.

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verbatim::replay {
@@ -22,6 +23,9 @@ struct AnswerChoice {
   /// is not known to say nothing is one. "" if there is none.
   std::string beside;
 };
+/// Does an answer's `finish` say that a limit of tokens ended it?
+[[nodiscard]] bool is_by_limit(std::string_view finish);
+
 /// By choice. Nothing if `choices` is no list, or an index is out of range or told twice.
 [[nodiscard]] std::optional<std::vector<AnswerChoice>> answer_choices(gateway::Api api,
                                                                       const Json& whole);

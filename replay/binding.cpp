@@ -3,6 +3,7 @@
 #include "gateway/content_coding.hpp"
 #include "gateway/local_request.hpp"
 #include "replay/answer_body.hpp"
+#include "replay/compare.hpp"
 
 #include <algorithm>
 
@@ -71,11 +72,6 @@ std::optional<std::size_t> text_difference(std::string_view sent, std::string_vi
   return stopped ? std::nullopt : std::optional(common);
 }
 
-bool is_end(const local_engine::Engine& engine, local_engine::TokenId id) {
-  const auto& ends = engine.eos_ids();
-  return std::find(ends.begin(), ends.end(), id) != ends.end();
-}
-
 /// What ended the recorded tokens: "stop", "length", or "" for nothing: then there was more.
 std::string end_of(const local_engine::Engine& engine, const RecordedChoice& recorded,
                    const local_engine::GenerationRequest& asked) {
@@ -111,9 +107,8 @@ Binding check_end(const std::vector<AnswerChoice>& answers, const gateway::Local
                          std::to_string(asked.tokens_max) + which);
     }
     const std::string& said = answers[i].finish;
-    const bool by_limit = said == "length" || said == "max_tokens";
     const bool by_itself = said == "stop" || said == "end_turn" || said == "stop_sequence";
-    if (end == "length" ? !by_limit : !by_itself) {
+    if (end == "length" ? !is_by_limit(said) : !by_itself) {
       return differs("text", "the answer that went out says that it ended by '" +
                                  said.substr(0, 64) + "', its tokens by '" + end + "'" + which);
     }

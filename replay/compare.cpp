@@ -5,6 +5,16 @@
 
 namespace verbatim::replay {
 
+ReplayEngine describe(const local_engine::Engine& engine) {
+  return {engine.profile(), engine.backend(), local_engine::build_id(),
+          engine.fingerprint().weights_sha256.hex()};
+}
+
+bool is_end(const local_engine::Engine& engine, local_engine::TokenId id) {
+  const auto& ends = engine.eos_ids();
+  return std::find(ends.begin(), ends.end(), id) != ends.end();
+}
+
 void name_tokens(const local_engine::Engine& engine, Verdict& verdict) {
   const auto tokenizer = engine.tokenizer();
   if (tokenizer == nullptr) return;

@@ -11,6 +11,12 @@ enum class Method {
   decode,  ///< generate again, token by token
 };
 
+/// What a verdict says of the engine that gave it.
+[[nodiscard]] ReplayEngine describe(const local_engine::Engine& engine);
+
+/// An end of sequence of this engine's model?
+[[nodiscard]] bool is_end(const local_engine::Engine& engine, local_engine::TokenId id);
+
 /// Puts what the engine saw of each token into `trace`, and counts it in `margins`.
 void keep_trace(const local_engine::GenerationResult& result, Verdict& verdict);
 

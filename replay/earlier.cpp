@@ -43,7 +43,7 @@ bool still_holds(audit::RecordSource& reader, const Verdict& verdict, Engines& e
   if (!computed) return false;
   const std::string name = text_at(asked->request.json, {"model", "requested"});
   const std::string weights = text_at(computed->response->json, {"engine", "weights_sha256"});
-  const auto engine = weights.empty() ? engines.vouched(name) : engines.with_weights(weights, name);
+  const auto engine = engines.judging(weights, name);
   if (!engine || (*engine)->fingerprint().weights_sha256.hex() != verdict.engine->weights_sha256)
     return false;
   const auto erased = [&](const audit::StoredLeaf& leaf, const char* field) {

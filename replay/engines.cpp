@@ -63,6 +63,11 @@ Result<std::shared_ptr<Engine>> Engines::vouched(const std::string& name) {
                "if you know which weights it serves, give --engine " + name + "=PATH"};
 }
 
+Result<std::shared_ptr<Engine>> Engines::judging(const std::string& weights_sha256,
+                                                 const std::string& name) {
+  return weights_sha256.empty() ? vouched(name) : with_weights(weights_sha256, name);
+}
+
 Result<std::shared_ptr<Engine>> Engines::named(const std::string& name) {
   const std::lock_guard lock(mutex_);
   for (Place& place : places_) {

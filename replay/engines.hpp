@@ -48,6 +48,11 @@ class Engines {
   /// Their engine.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> vouched(const std::string& name);
 
+  /// The engine that judges an answer given under `name`: that with the recorded weights, or, where none are recorded (""),
+  /// since another engine answered, the one that is vouched for.
+  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> judging(
+      const std::string& weights_sha256, const std::string& name);
+
   /// The engine of the first place with this name, whatever weights it has.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> named(const std::string& name);
 

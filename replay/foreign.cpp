@@ -4,6 +4,7 @@
 #include "gateway/http.hpp"
 #include "gateway/local_request.hpp"
 #include "replay/answer_body.hpp"
+#include "replay/compare.hpp"
 #include "replay/verdict.hpp"
 #include "schema/clock.hpp"
 
@@ -117,11 +118,6 @@ bool is_invisible(const Engine& engine, TokenId id) {
   return engine.tokenizer()->decode({id}, /*skip_special=*/true).empty();
 }
 
-bool is_end(const Engine& engine, TokenId id) {
-  const auto& ends = engine.eos_ids();
-  return std::find(ends.begin(), ends.end(), id) != ends.end();
-}
-
 /// The answer ended by itself, so its last token was an end of sequence.
 bool ended_by_itself(const std::string& finish, const GenerationRequest& request) {
   return (finish == "stop" && request.stop.empty()) || finish == "end_turn";
@@ -230,8 +226,8 @@ Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion
       }
     }
     score->ended = ended;
-    const bool by_limit = answers[i].finish == "length" || answers[i].finish == "max_tokens";
-    if (by_limit && is_far_below(score->output_ids.size(), request.tokens_max))
+    if (is_by_limit(answers[i].finish) &&
+        is_far_below(score->output_ids.size(), request.tokens_max))
       score->limit_not_reached = request.tokens_max;
     scored.choices.push_back(std::move(*score));
   }

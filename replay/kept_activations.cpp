@@ -94,9 +94,7 @@ Result<void> measure_other_weights(audit::RecordSource& reader, const audit::Sto
     if (with.engines.failed()) return engine.error();
     return {};
   }
-  verdict.engine =
-      ReplayEngine{(*engine)->profile(), (*engine)->backend(), local_engine::build_id(),
-                   (*engine)->fingerprint().weights_sha256.hex()};
+  verdict.engine = describe(**engine);
   if (read_fingerprint(reader, response, (*engine)->hidden_size(), choices)) {
     for (const RecordedChoice& choice : choices) {
       if (!choice.fingerprint) continue;

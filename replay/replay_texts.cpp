@@ -18,6 +18,13 @@ std::string traced_text(const Verdict& verdict, std::size_t from, std::size_t to
   return all;
 }
 
+/// "answer 2 of 3" and what separates it from the rest; "" where there is one.
+std::string which_answer(const Verdict& verdict, const char* separator) {
+  if (verdict.choices < 2) return "";
+  return "answer " + std::to_string(verdict.choice + 1) + " of " + std::to_string(verdict.choices) +
+         separator;
+}
+
 /// The recorded answer and the engine's choice as two branches.
 Html divergence_tree(const Verdict& verdict) {
   const std::size_t at = *verdict.position;
@@ -39,10 +46,7 @@ Html divergence_card(const ReplayRun& run, const Verdict& verdict) {
   list.add("Reason", verdict.reason + (verdict.detail.empty() ? "" : ": " + verdict.detail));
   if (verdict.position) {
     list.add("Place",
-             (verdict.choices > 1 ? "answer " + std::to_string(verdict.choice + 1) + " of " +
-                                        std::to_string(verdict.choices) + ", "
-                                  : "") +
-                 "token " + std::to_string(*verdict.position) +
+             which_answer(verdict, ", ") + "token " + std::to_string(*verdict.position) +
                  (verdict.character ? ", which begins at byte " +
                                           std::to_string(*verdict.character) + " of the text"
                                     : ""));
@@ -86,16 +90,14 @@ Html said(const Verdict& verdict) {
 }
 
 Html text_card(const Verdict& verdict) {
+  const float smallest = smallest_margin(verdict);
   const Html meta =
       swatch(style_of(verdict.kind)) +
       text(std::string(verdict_name(verdict.kind)) + " \xC2\xB7 " + verdict.model + " \xC2\xB7 " +
-           (verdict.choices > 1 ? "answer " + std::to_string(verdict.choice + 1) + " of " +
-                                      std::to_string(verdict.choices) + " \xC2\xB7 "
-                                : "") +
-           plural(verdict.trace.size(), "token") + " \xC2\xB7 " +
-           (std::isfinite(smallest_margin(verdict))
-                ? "smallest margin " + decimal(smallest_margin(verdict))
-                : std::string("a filter left no runner-up anywhere")) +
+           which_answer(verdict, " \xC2\xB7 ") + plural(verdict.trace.size(), "token") +
+           " \xC2\xB7 " +
+           (std::isfinite(smallest) ? "smallest margin " + decimal(smallest)
+                                    : std::string("a filter left no runner-up anywhere")) +
            " \xC2\xB7 ") +
       mono(verdict.record.str());
   return element(

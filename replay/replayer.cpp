@@ -109,8 +109,7 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
     return cannot(verdict, reason_without_engine(engine.error()), engine.error().message());
   }
   const std::string weights = (*engine)->fingerprint().weights_sha256.hex();
-  verdict.engine =
-      ReplayEngine{(*engine)->profile(), (*engine)->backend(), local_engine::build_id(), weights};
+  verdict.engine = describe(**engine);
   verdict.claimed_weights = true;
   verdict.method = "score";
   const Calibration* calibration = with.calibration;
@@ -296,8 +295,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     if (changed) return other_model(reader, weights, with, verdict);
     return cannot(verdict, reason_without_engine(engine.error()), engine.error().message());
   }
-  verdict.engine =
-      ReplayEngine{(*engine)->profile(), (*engine)->backend(), local_engine::build_id(), weights};
+  verdict.engine = describe(**engine);
   if (profile != (*engine)->profile()) {
     return cannot(verdict, "profile_differs",
                   "recorded under " + profile + ", replayed under " + (*engine)->profile());
@@ -343,9 +341,7 @@ Result<void> check_engines_of(audit::RecordSource& reader, const std::vector<Uui
     const std::string name = text_at(asked->request.json, {"model", "requested"});
     const std::string weights = text_at(computed->response->json, {"engine", "weights_sha256"});
     if (!known.emplace(name, weights).second) continue;
-    if (weights.empty() && !engines.vouches_for(name)) continue;
-    const auto engine =
-        weights.empty() ? engines.vouched(name) : engines.with_weights(weights, name);
+    const auto engine = engines.judging(weights, name);
     if (!engine && engines.failed()) return engine.error();
   }
   return {};

@@ -55,6 +55,15 @@ Error unfinished_pruning(std::uint64_t leaf, const Error& cause) {
                cause.where, "mend the cause; it goes on when the log is opened next"};
 }
 
+/// A hold or a kept record may come while a subject is erased. What went stays gone.
+Error stopped_partway(const ErasureReport& report, const Error& cause) {
+  return Error{cause.code,
+               cause.what + "; before that, " + std::to_string(report.contents) +
+                   " contents were erased, as leaves " + std::to_string(report.leaves.front()) +
+                   " to " + std::to_string(report.leaves.back()) + " say: the rest is still there",
+               cause.where, cause.advice};
+}
+
 }  // namespace
 
 class Log::Impl {
@@ -92,6 +101,8 @@ class Log::Impl {
   Result<void> erase_on_writer(const std::function<Result<void>(Eraser&)>& work);
   Result<void> erase_subject(const EraseRequest& request, ErasureReport& report);
   Result<void> check_subject_kept(Queries& queries, std::int64_t kek, const EraseRequest& request);
+  [[nodiscard]] std::uint64_t queue_end() const { return taken_ + queue_.size(); }
+  bool prepare_next(std::unique_lock<std::mutex>& lock, std::uint64_t end, Packer& packer);
   void prepare_ahead();
   std::vector<QueuedDraft> take_batch(std::unique_lock<std::mutex>& lock);
   void write(std::vector<QueuedDraft> batch);
@@ -115,13 +126,14 @@ class Log::Impl {
   bool closing_ = false;
   Stats stats_;
 
-  // A second thread prepares what queues up while the writer is busy: most of a leaf's work (compressing,
-  // hashing, canonical JSON) needs no place in the log. Drafts are counted from the log's opening.
+  // Most of a leaf's work (compressing, hashing, canonical JSON) needs no place in the log: a second thread prepares what
+  // queues up while the writer is busy, and half of what the writer takes. Drafts are counted from the log's opening.
   std::condition_variable work_ahead_;
-  std::condition_variable worked_ahead_;
-  std::uint64_t taken_ = 0;               // drafts that the writer took: the queue's first is next
-  std::uint64_t next_ahead_ = 0;          // the next to prepare
-  std::optional<std::uint64_t> in_hand_;  // being prepared: must stay in the queue
+  std::condition_variable prepared_ahead_;
+  std::uint64_t taken_ = 0;               // by the writer: the queue's first is next
+  std::uint64_t next_ = 0;                // the next to prepare
+  std::optional<std::uint64_t> in_hand_;  // what the second thread prepares
+  Packer packer_;                         // the writer's
 
   std::uint64_t wal_copied_at_ = 0;  // the WAL's size when it was last copied
   std::unique_ptr<AppendSocket> socket_;
@@ -289,7 +301,7 @@ void Log::Impl::append(LeafDraft draft, AppendDone done) {
       queue_bytes_ += item.bytes;
       queue_.push_back(std::move(item));
       // One that waits alone is as well prepared by the writer itself.
-      ahead = taken_ + queue_.size() > std::max(next_ahead_, taken_) + 1;
+      ahead = queue_end() > next_ + 1;
     }
   }
   wake_.notify_one();
@@ -397,8 +409,9 @@ Result<ErasureReport> Log::Impl::erase(const EraseRequest& request) {
   } else {
     done = Error{Errc::invalid_input, "an erasure is of a record or of a subject", "", ""};
   }
-  if (!done) return done.error();
+  if (!done && report.leaves.empty()) return done.error();
   report.wal_emptied = empty_wal();
+  if (!done) return stopped_partway(report, done.error());
   return report;
 }
 
@@ -515,41 +528,52 @@ Result<void> Log::Impl::erase_subject(const EraseRequest& request, ErasureReport
   return {};
 }
 
+/// Drafts are prepared in the order of the queue, each by whichever thread comes to it first, and stay in it until the
+/// writer takes them: a deque's elements stay where they are while others come and go at its ends.
+bool Log::Impl::prepare_next(std::unique_lock<std::mutex>& lock, std::uint64_t end,
+                             Packer& packer) {
+  if (next_ >= end) return false;
+  QueuedDraft& item = queue_[next_ - taken_];
+  ++next_;
+  lock.unlock();
+  item.prepare(packer);
+  lock.lock();
+  return true;
+}
+
+/// The first of the queue, prepared. The second thread, if it is awake, has its share of that.
 std::vector<QueuedDraft> Log::Impl::take_batch(std::unique_lock<std::mutex>& lock) {
+  std::size_t count = 0;
+  for (std::size_t bytes = 0; count < std::min(queue_.size(), kBatchDraftsMax); ++count) {
+    bytes += queue_[count].bytes;
+    if (count > 0 && bytes > kBatchBytesMax) break;
+  }
+  const std::uint64_t end = taken_ + count;
+  while (prepare_next(lock, end, packer_)) {
+  }
+  prepared_ahead_.wait(lock, [&] { return !in_hand_ || *in_hand_ >= end; });
+
   std::vector<QueuedDraft> batch;
-  std::size_t bytes = 0;
-  while (!queue_.empty() && batch.size() < kBatchDraftsMax &&
-         (batch.empty() || bytes + queue_.front().bytes <= kBatchBytesMax)) {
-    if (in_hand_ == taken_) {
-      if (!batch.empty()) break;
-      worked_ahead_.wait(lock, [this] { return in_hand_ != taken_; });
-    }
-    bytes += queue_.front().bytes;
+  batch.reserve(count);
+  for (; count > 0; --count, ++taken_) {
     queue_bytes_ -= queue_.front().bytes;
     batch.push_back(std::move(queue_.front()));
     queue_.pop_front();
-    ++taken_;
   }
   return batch;
 }
 
-/// The second thread. A deque's elements stay where they are while others come and go at its ends.
+/// The second thread.
 void Log::Impl::prepare_ahead() {
   Packer packer;
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_ahead_.wait(lock, [this] {
-      next_ahead_ = std::max(next_ahead_, taken_);
-      return next_ahead_ < taken_ + queue_.size() || closing_;
-    });
-    if (next_ahead_ == taken_ + queue_.size()) return;  // closing, and nothing left
-    QueuedDraft& item = queue_[next_ahead_ - taken_];
-    in_hand_ = next_ahead_++;
-    lock.unlock();
-    item.prepare(packer);
-    lock.lock();
+    work_ahead_.wait(lock, [this] { return next_ < queue_end() || closing_; });
+    in_hand_ = next_;
+    const bool prepared = prepare_next(lock, queue_end(), packer);
     in_hand_.reset();
-    worked_ahead_.notify_one();
+    if (!prepared) return;  // closing, and nothing left
+    prepared_ahead_.notify_one();
   }
 }
 

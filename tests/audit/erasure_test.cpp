@@ -8,6 +8,7 @@
 #include "tests/audit/fixture.hpp"
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 namespace verbatim::audit::test {
@@ -170,6 +171,49 @@ TEST_F(ErasureTest, ASubjectIsErasedInStepsEachWithItsLeafAndGetsANewKey) {
   EXPECT_EQ(log->erase(of_subject("nobody")).error().code, Errc::not_found);
   EXPECT_EQ(log->erase(of_subject("alice"))->contents, 2u);
   EXPECT_EQ(outcome(), "VALID");
+}
+
+/// Runs something once, the next time that another thread asks for the time.
+class InterruptedClock final : public Clock {
+ public:
+  [[nodiscard]] std::int64_t now_us() const override {
+    if (std::this_thread::get_id() != mine_ && armed_.exchange(false)) interruption_();
+    return kNow;
+  }
+  [[nodiscard]] std::int64_t steady_us() const override { return 0; }
+  void interrupt(std::function<void()> interruption) {
+    interruption_ = std::move(interruption);
+    armed_ = true;
+  }
+
+ private:
+  const std::thread::id mine_ = std::this_thread::get_id();
+  mutable std::atomic<bool> armed_{false};
+  std::function<void()> interruption_;
+};
+
+TEST_F(ErasureTest, AHoldThatComesWhileASubjectIsErasedStopsItAndTheErrorSaysWhatWent) {
+  close();
+  InterruptedClock interrupted;
+  log = Log::open(options(), interrupted).value();
+  for (int i = 0; i < 250; ++i) exchange_of("alice");
+  // The first step asks for the time when it writes its leaf, on the writer's thread.
+  interrupted.interrupt([&] {
+    LeafDraft draft;
+    draft.type = "legal_hold";
+    draft.fields = {{"scope", scope_json(Scope{{}, "alice", false})},
+                    {"reason", "case 18"},
+                    {"actor", "tester"}};
+    log->append(std::move(draft), [](const Result<Appended>& done) { EXPECT_TRUE(done); });
+  });
+  const auto done = log->erase(of_subject("alice"));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::unavailable);
+  const std::string& what = done.error().what;
+  EXPECT_NE(what.find("before that, 400 contents were erased"), std::string::npos) << what;
+  EXPECT_EQ(outcome(), "VALID");
+  EXPECT_EQ(verified().erased, 400u);
+  close();  // the log must not outlive its clock
 }
 
 TEST_F(ErasureTest, AHoldForbidsUntilItIsReleased) {

@@ -294,7 +294,9 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
   warn_of_expired_keys(*config);
   warn_of_open_admin(*config);
   if (flags.check) {
-    std::cerr << "verbatim: the configuration is well; what is in force by it:\n";
+    std::cerr << "verbatim: the configuration is well; the log would be in "
+              << std::filesystem::absolute(context.data).string()
+              << "; paths are relative to this folder; what is in force by it:\n";
     std::cout << gateway::describe_config(*config) << '\n';
     return kDone;
   }

@@ -55,10 +55,11 @@ int run_dry(const Context& context, std::int64_t before_us) {
                 {"kept", plan->kept},
                 {"stopped_by", plan->stopped_by}});
   } else {
-    std::cout << "would prune " << plan->leaves << " leaves and " << plan->contents << " contents, "
-              << plan->bytes << " bytes, below index " << plan->minimum_index << "; "
-              << plan->kept.size() << " leaves below it stay; stopped by: " << plan->stopped_by
-              << '\n';
+    std::cout << "a dry run, nothing was changed: " << plan->leaves << " leaves and "
+              << plan->contents << " contents (" << plan->bytes << " bytes) below index "
+              << plan->minimum_index << " would go; " << plan->kept.size()
+              << " leaves below it must be kept and would stay.\n"
+              << "why not more: " << plan->stopped_by << '\n';
   }
   return kDone;
 }
@@ -72,7 +73,7 @@ int nothing_to_prune(const Context& context, const audit::PrunePlan& plan) {
                 {"contents", 0},
                 {"stopped_by", plan.stopped_by}});
   } else {
-    std::cout << "nothing to prune, only whole tiles of 256 leaves go; stopped by: "
+    std::cout << "nothing to prune: only whole tiles of 256 leaves go; why not more: "
               << plan.stopped_by << '\n';
   }
   return kDone;

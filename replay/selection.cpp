@@ -79,14 +79,16 @@ Result<Selected> select(audit::RecordSource& reader, const Selection& selection)
 
 std::string design_text(const Selection& selection, const Selected& selected) {
   std::string which;
-  if (!selection.ids.empty()) which = " that were named";
+  if (!selection.ids.empty()) which = " named by id";
   if (!selection.model.empty()) which += " that asked for " + selection.model;
   if (!selection.tenant.empty()) which += " of the tenant " + selection.tenant;
   if (!selection.since.empty()) which += " since " + selection.since;
   if (!selection.until.empty()) which += " until " + selection.until;
   const std::string where = " in the log of " + std::to_string(selected.tree_size) + " leaves";
   if (selected.ids.size() == selected.matching) {
-    return "All " + std::to_string(selected.matching) + " exchanges" + which + where + ".";
+    return (selected.matching == 1 ? "The one exchange"
+                                   : "All " + std::to_string(selected.matching) + " exchanges") +
+           which + where + ".";
   }
   return std::to_string(selected.ids.size()) + " of the " + std::to_string(selected.matching) +
          " exchanges" + which + where +

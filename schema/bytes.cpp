@@ -13,22 +13,27 @@ void check_failed(const char* condition, const char* file, int line) {
 
 std::string to_hex(Bytes bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes.size() * 2);
+  std::string text(bytes.size() * 2, '\0');
+  char* at = text.data();
   for (const std::uint8_t byte : bytes) {
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
+    *at++ = kDigits[byte >> 4];
+    *at++ = kDigits[byte & 15];
   }
   return text;
 }
 
 namespace {
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
+constexpr std::array<std::int8_t, 256> hex_values() {
+  std::array<std::int8_t, 256> values{};
+  values.fill(-1);
+  for (int i = 0; i < 10; ++i)
+    values[static_cast<std::size_t>('0' + i)] = static_cast<std::int8_t>(i);
+  for (int i = 10; i < 16; ++i) {
+    values[static_cast<std::size_t>('a' + i - 10)] = static_cast<std::int8_t>(i);
+    values[static_cast<std::size_t>('A' + i - 10)] = static_cast<std::int8_t>(i);
+  }
+  return values;
 }
 
 constexpr std::string_view kBase64 =
@@ -51,15 +56,15 @@ Result<ByteVector> from_hex(std::string_view text) {
   if (text.size() % 2 != 0) {
     return Error{Errc::invalid_input, "hexadecimal text has an odd length", "", ""};
   }
-  ByteVector bytes;
-  bytes.reserve(text.size() / 2);
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = hex_value(text[i]);
-    const int low = hex_value(text[i + 1]);
+  static constexpr auto kValues = hex_values();
+  ByteVector bytes(text.size() / 2);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const int high = kValues[static_cast<unsigned char>(text[2 * i])];
+    const int low = kValues[static_cast<unsigned char>(text[2 * i + 1])];
     if (high < 0 || low < 0) {
       return Error{Errc::invalid_input, "not a hexadecimal digit", "", ""};
     }
-    bytes.push_back(static_cast<std::uint8_t>(high * 16 + low));
+    bytes[i] = static_cast<std::uint8_t>(high * 16 + low);
   }
   return bytes;
 }

@@ -286,32 +286,63 @@ void append_value(std::string& out, const Json& value) {
   }
 }
 
-/// Refuses what parse_json() refuses, while nlohmann builds the value.
-class Guard {
+/// Puts together what nlohmann's parser reads. What is open grows at its end only, and a map's members stay where they are:
+/// pointers to both stay good.
+class ValueBuilder : public nlohmann::json_sax<Json> {
  public:
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth >= kJsonDepthMax) problem_ = "nested too deep";
-    switch (event) {
-      case Json::parse_event_t::object_start:
-        keys_.emplace_back();
-        break;
-      case Json::parse_event_t::object_end:
-        keys_.pop_back();
-        break;
-      case Json::parse_event_t::key:
-        if (!keys_.back().insert(parsed.get<std::string>()).second) {
-          problem_ = json_problem::twice(parsed.get<std::string>());
-        }
-        break;
-      default:
-        break;
-    }
-    return problem_.empty();
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t&) override { return fail("binary data"); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool key(string_t& name) override {
+    auto& members = open_.back()->get_ref<Json::object_t&>();
+    const auto [at, fresh] = members.try_emplace(std::move(name));
+    if (!fresh) return fail(json_problem::twice(at->first));
+    member_ = &at->second;
+    return true;
   }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception& exception) override {
+    return fail(json_problem::of(position, exception));
+  }
+
   [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] Json take() { return std::move(root_); }
 
  private:
-  std::vector<std::set<std::string>> keys_;
+  bool fail(std::string what) {
+    problem_ = std::move(what);
+    return false;
+  }
+  Json& add(Json value) {
+    if (open_.empty()) return root_ = std::move(value);
+    if (open_.back()->is_object()) return *member_ = std::move(value);
+    return open_.back()->get_ref<Json::array_t&>().emplace_back(std::move(value));
+  }
+  bool put(Json value) {
+    add(std::move(value));
+    return true;
+  }
+  bool open(Json empty) {
+    if (open_.size() >= static_cast<std::size_t>(kJsonDepthMax)) return fail("nested too deep");
+    open_.push_back(&add(std::move(empty)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json root_;
+  std::vector<Json*> open_;
+  Json* member_ = nullptr;  // of the innermost object: the one whose name was read last
   std::string problem_;
 };
 
@@ -372,21 +403,10 @@ std::string canonical(const Json& value) {
 
 Result<Json> parse_json(std::string_view text) {
   if (text.find('\0') != std::string_view::npos) return holds_nul();
-  Guard guard;
-  try {
-    Json value = Json::parse(text.begin(), text.end(),
-                             [&](int depth, Json::parse_event_t event, Json& parsed) {
-                               // Once refused, the rest is thrown away as it is read.
-                               return guard.problem().empty() && guard(depth, event, parsed);
-                             });
-    if (!guard.problem().empty()) return not_json(guard.problem());
-    // By name: Json converts from anything, so a plain return is ambiguous.
-    return Result<Json>(boost::system::in_place_value, std::move(value));
-  } catch (const Json::parse_error& error) {
-    return not_json(json_problem::bad_byte(error.byte));
-  } catch (const Json::out_of_range&) {
-    return not_json(json_problem::beyond_doubles());
-  }
+  ValueBuilder builder;
+  if (!Json::sax_parse(text.begin(), text.end(), &builder)) return not_json(builder.problem());
+  // By name: Json converts from anything, so a plain return is ambiguous.
+  return Result<Json>(boost::system::in_place_value, builder.take());
 }
 
 }  // namespace verbatim

@@ -316,6 +316,7 @@ Result<LocalQuestion> read_completion(const Ordered& body, const Engine& engine,
                                       LocalQuestion question) {
   Members members(body);
   GenerationRequest shape;
+  shape.continues_text = true;
   read_sampling(members, engine, question, shape, 2);
   read_stop(members, "stop", shape);
   read_stream_options(members, question);

@@ -51,6 +51,8 @@ struct GenerationRequest {
   std::uint32_t tokens_max = 256;  ///< also ends where the model's context does
   std::vector<std::string> stop;   ///< the text is cut before the first that occurs
   bool ignore_eos = false;
+  /// The prompt is a text with which the answer goes on: the space that some decoders take from the front of a text stays.
+  bool continues_text = false;
   std::uint32_t top_logprobs = 0;
   /// Digests of what the layers compute. They change no bit of the result; they cost time and memory, and
   /// such a request computes its whole prompt, whatever the prefix cache holds.

@@ -62,7 +62,8 @@ Job::Job(const JobContext& context, GenerationRequest request,
       ids_(request_.prompt_ids),
       prompt_(ids_.size()),
       bias_(request_.sampling.logit_bias.begin(), request_.sampling.logit_bias.end()),
-      text_(context.tokenizer, scoring_ ? std::vector<std::string>{} : request_.stop) {
+      text_(context.tokenizer, scoring_ ? std::vector<std::string>{} : request_.stop,
+            token_before(request_)) {
   const std::size_t room = context.context_max - std::min(prompt_, context.context_max);
   outputs_max_ = scoring_ ? forced->size() : std::min<std::size_t>(request_.tokens_max, room);
   if (scoring_) ids_.insert(ids_.end(), forced->begin(), forced->end());

@@ -1,5 +1,7 @@
 #include "local_engine/output_text.hpp"
 
+#include "local_engine/engine.hpp"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -17,9 +19,12 @@ std::size_t overlap(std::string_view text, std::string_view stop) {
 
 }  // namespace
 
-OutputText::OutputText(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stop)
+OutputText::OutputText(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stop,
+                       std::optional<TokenId> behind)
     : stop_(std::move(stop)) {
-  if (tokenizer != nullptr) decoder_.emplace(std::move(tokenizer), /*skip_special=*/true);
+  if (tokenizer == nullptr) return;
+  decoder_.emplace(std::move(tokenizer), /*skip_special=*/true);
+  if (behind) (void)decoder_->push(*behind);
 }
 
 OutputText::Piece OutputText::push(TokenId id) {
@@ -58,6 +63,19 @@ OutputText::Piece OutputText::release(std::string more, bool last) {
   piece.text = held_.substr(0, held_.size() - keep);
   held_.erase(0, held_.size() - keep);
   return piece;
+}
+
+std::optional<TokenId> token_before(const GenerationRequest& request) {
+  if (!request.continues_text || request.prompt_ids.empty()) return std::nullopt;
+  return request.prompt_ids.back();
+}
+
+std::string answer_text(std::shared_ptr<const Tokenizer> tokenizer,
+                        const GenerationRequest& request, const std::vector<TokenId>& ids) {
+  OutputText output(std::move(tokenizer), {}, token_before(request));
+  std::string text;
+  for (const TokenId id : ids) text += output.push(id).text;
+  return text + output.finish().text;
 }
 
 }  // namespace verbatim::local_engine

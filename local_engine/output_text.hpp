@@ -15,7 +15,9 @@ namespace verbatim::local_engine {
 class OutputText {
  public:
   /// Without a tokenizer all text is empty. Stop sequences are not empty.
-  OutputText(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stop);
+  /// `behind`: what goes before, of which nothing is given out.
+  OutputText(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stop,
+             std::optional<TokenId> behind = std::nullopt);
 
   struct Piece {
     std::string text;           ///< what may now be given out
@@ -34,5 +36,15 @@ class OutputText {
   std::string held_;
   bool stopped_ = false;
 };
+
+struct GenerationRequest;
+
+/// What goes before the answer's text, if it goes on with one.
+[[nodiscard]] std::optional<TokenId> token_before(const GenerationRequest& request);
+
+/// All that `ids` say as an answer to the request, stop sequences included. The tokenizer is not null.
+[[nodiscard]] std::string answer_text(std::shared_ptr<const Tokenizer> tokenizer,
+                                      const GenerationRequest& request,
+                                      const std::vector<TokenId>& ids);
 
 }  // namespace verbatim::local_engine

@@ -2,6 +2,7 @@
 
 #include "gateway/content_coding.hpp"
 #include "gateway/local_request.hpp"
+#include "local_engine/output_text.hpp"
 #include "replay/answer_body.hpp"
 #include "replay/compare.hpp"
 
@@ -77,7 +78,7 @@ std::string end_of(const local_engine::Engine& engine, const RecordedChoice& rec
                    const local_engine::GenerationRequest& asked) {
   const auto& ids = recorded.output_ids;
   if (!asked.ignore_eos && !ids.empty() && is_end(engine, ids.back())) return "stop";
-  const std::string text = engine.tokenizer()->decode(ids, true);
+  const std::string text = local_engine::answer_text(engine.tokenizer(), asked, ids);
   const bool stopped = std::any_of(asked.stop.begin(), asked.stop.end(), [&](const auto& stop) {
     return text.find(stop) != std::string::npos;
   });
@@ -132,7 +133,9 @@ Binding check_text(Api api, const std::string& body, const gateway::LocalQuestio
     const std::string echo = question.echo && i / per_prompt < question.prompt_texts.size()
                                  ? question.prompt_texts[i / per_prompt]
                                  : "";
-    const std::string computed = echo + engine.tokenizer()->decode(choices[i].output_ids, true);
+    const std::string computed =
+        echo +
+        local_engine::answer_text(engine.tokenizer(), question.choices[i], choices[i].output_ids);
     if (const std::string& beside = (*answers)[i].beside; !beside.empty()) {
       return differs("text", "the answer that went out says more than the recorded tokens: '" +
                                  beside.substr(0, 64) + "' (choice " + std::to_string(i) + ")");

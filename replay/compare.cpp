@@ -1,5 +1,7 @@
 #include "replay/compare.hpp"
 
+#include "local_engine/output_text.hpp"
+
 #include <algorithm>
 #include <tuple>
 
@@ -97,7 +99,7 @@ std::optional<std::size_t> character_of(const local_engine::Engine& engine,
   const std::vector<TokenId> before(
       recorded.output_ids.begin(),
       recorded.output_ids.begin() + static_cast<std::ptrdiff_t>(position));
-  return tokenizer->decode(before, true).size();
+  return local_engine::answer_text(tokenizer, recorded.request, before).size();
 }
 
 void describe_position(const local_engine::Engine& engine, const RecordedChoice& recorded,

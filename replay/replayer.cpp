@@ -1,5 +1,6 @@
 #include "replay/replayer.hpp"
 
+#include "replay/answer_body.hpp"
 #include "replay/binding.hpp"
 #include "replay/foreign_verdict.hpp"
 #include "replay/kept_activations.hpp"
@@ -282,6 +283,8 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
   auto tokens = parse_tokens(content->bytes);
   if (!tokens) return cannot(verdict, "malformed_record", tokens.error().message());
   std::vector<RecordedChoice>& choices = tokens->choices;
+  const bool continues = served_api(source.request.json) == gateway::Api::openai_completions;
+  for (RecordedChoice& choice : choices) choice.request.continues_text = continues;
 
   // 5. The same weights, and the same profile.
   const auto engine = with.engines.with_weights(weights, verdict.model);

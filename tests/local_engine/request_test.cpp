@@ -1,5 +1,6 @@
 // What a request may ask, how it ends, and what it never does to others.
 
+#include "local_engine/output_text.hpp"
 #include "tests/local_engine/engine_fixture.hpp"
 
 #include <condition_variable>
@@ -22,6 +23,26 @@ std::filesystem::path write_talking(const TinyModel& model) {
   return folder;
 }
 
+/// The same, but as SentencePiece has it: each token begins with a space, which the decoder takes from the front of a text.
+std::filesystem::path write_spaced(const TinyModel& model) {
+  const auto folder = write_talking(model);
+  Json tokenizer = Json::parse(test::tiny_tokenizer(model.vocab));
+  Json vocab;
+  for (const auto& [name, id] : tokenizer["model"]["vocab"].items()) {
+    vocab[id < 3 ? name : "\u2581" + name] = id;
+  }
+  tokenizer["model"]["vocab"] = vocab;
+  tokenizer["pre_tokenizer"] = nullptr;
+  tokenizer["decoder"] = {
+      {"type", "Sequence"},
+      {"decoders",
+       {{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
+        {{"type", "Fuse"}},
+        {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
+  test::write_bytes(folder / "tokenizer.json", tokenizer.dump());
+  return folder;
+}
+
 Errc code_of(const Result<GenerationResult>& result) {
   EXPECT_FALSE(result);
   return result ? Errc{} : result.error().code;
@@ -37,6 +58,30 @@ class RequestTest : public testing::Test {
   std::filesystem::path folder_;
   std::shared_ptr<Engine> engine_;
 };
+
+TEST(Continuations, KeepTheFirstSpaceOfWhatGoesOnWithAText) {
+  const auto folder = write_spaced(TinyModel{});
+  const auto engine = load(folder);
+  ASSERT_NE(engine, nullptr);
+  auto request = greedy({5, 6, 7}, 6);
+  const GenerationResult alone = engine->generate_and_wait(request).value();
+  ASSERT_EQ(alone.text.find(' '), 1u) << alone.text;
+  request.continues_text = true;
+  const GenerationResult behind = engine->generate_and_wait(request).value();
+  EXPECT_EQ(behind.text, " " + alone.text);
+  EXPECT_EQ(behind.tokens.front().text, " " + alone.tokens.front().text);
+  EXPECT_EQ(behind.logits_digest, alone.logits_digest);
+
+  std::vector<TokenId> ids;
+  for (const TokenInfo& token : behind.tokens) ids.push_back(token.id);
+  EXPECT_EQ(answer_text(engine->tokenizer(), request, ids), behind.text);
+  EXPECT_EQ(engine->score(request, ids)->text, behind.text);
+
+  // Behind a special token, of which a text shows nothing, it goes on with nothing.
+  request.prompt_ids = {1};
+  const GenerationResult first = engine->generate_and_wait(request).value();
+  EXPECT_NE(first.text.front(), ' ');
+}
 
 TEST_F(RequestTest, RequestsThatMakeNoSenseAreRefusedOneByOne) {
   const std::vector<TokenId> prompt{5, 6, 7};

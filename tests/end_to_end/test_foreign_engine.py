@@ -54,6 +54,24 @@ class ForeignEngineTest(support.ProgramTest):
                                  else ("DIVERGED", each["fork_from_f32_at"]) for record, each in asked.items()})
         self.assertEqual((len(asked), run["summary"]["DIVERGED"]), (25, 10))
 
+    def test_our_own_completions_are_llama_cpps_to_the_byte_with_their_first_space(self):
+        gguf = weights()
+        said = [json.loads(line) for line in (gguf.parent / "expected-llamacpp.jsonl").read_text().splitlines()]
+        said = [each for each in said if each["prompt"] and (each["file"], each["kv_cache"]) == (gguf.name, "f32")]
+        text_of = pieces(gguf.parent.parent / "stories260K-hf")
+        begun = set()
+        with self.gateway("--model", f"stories={gguf}") as gateway:
+            for each in said:
+                text = b"".join(text_of[token] for token in each["greedy_ids"]).decode()
+                body = {"model": "stories", "prompt": each["prompt"], "temperature": 0, "max_tokens": len(each["greedy_ids"])}
+                self.assertEqual(gateway.post("/v1/completions", body).json["choices"][0]["text"], text)
+                echoed = gateway.post("/v1/completions", {**body, "echo": True}).json["choices"][0]["text"]
+                self.assertEqual(echoed, each["prompt"] + text)
+                begun.add(text[0])
+        self.assertIn(" ", begun)
+        run = self.run_well("replay", "--data", self.data, "--all", "--json").json
+        self.assertEqual(run["summary"]["BITWISE"], 2 * len(said))
+
     def test_honest_answers_are_calibrated_and_other_weights_prompts_and_words_told_apart(self):
         engine = f"stories={weights()}"
         answers = defaultdict(dict)

@@ -42,18 +42,24 @@ Ordered bytes_of(std::string_view text) {
 }  // namespace
 
 std::string local_fingerprint(const local_engine::Engine& engine) {
-  const std::string what = local_engine::build_id() + "\n" + engine.profile() + "\n" +
-                           engine.fingerprint().weights_sha256.hex();
+  return local_fingerprint(local_engine::build_id(), engine.profile(),
+                           engine.fingerprint().weights_sha256.hex());
+}
+
+std::string local_fingerprint(std::string_view build, std::string_view profile,
+                              std::string_view weights_sha256) {
+  std::string what(build);
+  what.append("\n").append(profile).append("\n").append(weights_sha256);
   return "fp_" + sha256(what).hex().substr(0, 16);
 }
 
 LocalAnswer::LocalAnswer(Api api, const LocalQuestion& question, const local_engine::Engine& engine,
-                         std::string_view record_id, std::int64_t now_us)
+                         std::string_view record_id, std::int64_t now_us, std::string fingerprint)
     : api_(api),
       question_(question),
       engine_(engine),
       created_s_(now_us / 1'000'000),
-      fingerprint_(local_fingerprint(engine)) {
+      fingerprint_(std::move(fingerprint)) {
   id_ = api == Api::openai_chat ? "chatcmpl-" : api == Api::openai_completions ? "cmpl-" : "msg_";
   id_.append(record_id);
 }

@@ -22,9 +22,9 @@ struct LocalChoice {
 /// Writes answers. Deterministic: id and time apart, the same results give the same bytes.
 class LocalAnswer {
  public:
-  /// All borrowed, for as long as the exchange.
+  /// All borrowed, for as long as the exchange. `fingerprint`: local_fingerprint() of what answers.
   LocalAnswer(Api api, const LocalQuestion& question, const local_engine::Engine& engine,
-              std::string_view record_id, std::int64_t now_us);
+              std::string_view record_id, std::int64_t now_us, std::string fingerprint);
 
   /// The whole answer, once every choice is done.
   [[nodiscard]] std::string whole(const std::vector<LocalChoice>& choices) const;
@@ -61,6 +61,9 @@ class LocalAnswer {
 
 /// `system_fingerprint`: a short digest of what decides the bits: build, profile and weights.
 [[nodiscard]] std::string local_fingerprint(const local_engine::Engine& engine);
+/// The same, of those three as a response leaf's `engine` has them.
+[[nodiscard]] std::string local_fingerprint(std::string_view build, std::string_view profile,
+                                            std::string_view weights_sha256);
 
 /// `engine` of a response leaf, and its content `response.tokens`: all that a replay needs.
 [[nodiscard]] Json describe_engine(const local_engine::Engine& engine,

@@ -273,7 +273,8 @@ class LocalUpstream final : public Upstream {
   [[nodiscard]] net::awaitable<Outcome> generate(const Ask& ask, const LocalQuestion& question,
                                                  const LocalModel& model, AnswerSink& sink) {
     Engine& engine = *model.engine;
-    const LocalAnswer answer(ask.api, question, engine, ask.record_id, clock_.now_us());
+    const LocalAnswer answer(ask.api, question, engine, ask.record_id, clock_.now_us(),
+                             local_fingerprint(engine));
     const auto run = std::make_shared<Run>(mailbox_);
     // However this ends, also by the coroutine's destruction.
     const std::unique_ptr<Run, void (*)(Run*)> guard(run.get(),

@@ -1,6 +1,7 @@
 #include "replay/answer_body.hpp"
 
 #include "gateway/canonical_output.hpp"
+#include "replay/answer_stream.hpp"
 #include "replay/recorded.hpp"
 
 namespace verbatim::replay {
@@ -12,9 +13,11 @@ std::optional<Api> served_api(const Json& request_leaf) {
   return api && gateway::generates_text(*api) ? api : std::nullopt;
 }
 
+bool is_stream(std::string_view body) { return !body.starts_with('{'); }
+
 std::optional<Json> whole_answer(Api api, const std::string& body) {
   std::string whole = body;
-  if (body.rfind("{", 0) != 0) {
+  if (is_stream(body)) {
     auto joined = api == Api::anthropic_messages ? gateway::anthropic_whole_of(body)
                                                  : gateway::openai_whole_of(api, body);
     if (!joined) return std::nullopt;
@@ -29,22 +32,25 @@ bool is_by_limit(std::string_view finish) { return finish == "length" || finish 
 
 namespace {
 
-/// Content as a text, or as a list of parts of which those of text make the answer.
-void read_content(const Json& content, AnswerChoice& answer) {
-  if (content.is_string()) answer.text = content.get<std::string>();
-  if (!content.is_array()) return;
-  for (const Json& part : content) {
-    const std::string type = text_at(part, {"type"});
-    if (type == "text" || type == "output_text") {
-      answer.text += text_at(part, {"text"});
-    } else {
-      answer.beside = type.empty() ? "content" : type;
-    }
+/// A text, and nothing with it.
+void read_part(const Json& part, AnswerChoice& answer) {
+  const std::string type = text_at(part, {"type"});
+  if (type != "text" && type != "output_text") {
+    answer.beside = type.empty() ? "content" : type;
+    return;
+  }
+  answer.text += text_at(part, {"text"});
+  for (const auto& [name, value] : part.items()) {
+    if (name != "type" && name != "text" && !says_nothing(value)) answer.beside = name;
   }
 }
 
-bool says_nothing(const Json& value) {
-  return value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty());
+/// Content as a text, or as a list of parts of which those of text make the answer.
+void read_content(const Json& content, AnswerChoice& answer) {
+  if (content.is_string()) answer.text = content.get<std::string>();
+  if (!content.is_string() && !content.is_array() && !content.is_null()) answer.beside = "content";
+  if (!content.is_array()) return;
+  for (const Json& part : content) read_part(part, answer);
 }
 
 void read_message(const Json& message, AnswerChoice& answer) {
@@ -52,18 +58,18 @@ void read_message(const Json& message, AnswerChoice& answer) {
   for (const auto& [name, value] : message.items()) {
     if (name == "content") {
       read_content(value, answer);
-    } else if (name != "role" && !says_nothing(value)) {
+    } else if (name == "role" ? value != "assistant" : !says_nothing(value)) {
       answer.beside = name;
     }
   }
 }
 
-/// Members of a choice in which some client might read an answer, but for the one in which it is.
-void read_beside(const Json& choice, std::string_view read, AnswerChoice& answer) {
-  for (const char* name : {"message", "text", "delta", "content", "refusal", "tool_calls",
-                           "function_call", "reasoning", "reasoning_content"}) {
-    const auto found = choice.find(name);
-    if (name != read && found != choice.end() && !says_nothing(*found)) answer.beside = name;
+/// Members in which some client might read an answer: all but the one in which it is, and those that are known to say none.
+template <class IsSilent>
+void read_beside(const Json& object, std::string_view read, IsSilent is_silent,
+                 AnswerChoice& answer) {
+  for (const auto& [name, value] : object.items()) {
+    if (name != read && !is_silent(name) && !says_nothing(value)) answer.beside = name;
   }
 }
 
@@ -74,6 +80,9 @@ std::optional<std::vector<AnswerChoice>> answer_choices(Api api, const Json& who
     AnswerChoice answer;
     read_content(whole.value("content", Json()), answer);
     answer.finish = text_at(whole, {"stop_reason"});
+    answer.stop_sequence = text_at(whole, {"stop_sequence"});
+    read_beside(whole, "content", is_silent_member, answer);
+    if (text_at(whole, {"type"}) != "message") answer.beside = "type";
     return std::vector{std::move(answer)};
   }
   const Json choices = whole.value("choices", Json::array());
@@ -93,7 +102,9 @@ std::optional<std::vector<AnswerChoice>> answer_choices(Api api, const Json& who
     } else {
       answers[place].text = text_at(choice, {"text"});
     }
-    read_beside(choice, api == Api::openai_chat ? "message" : "text", answers[place]);
+    read_beside(choice, api == Api::openai_chat ? "message" : "text", is_silent_choice_member,
+                answers[place]);
+    read_beside(whole, "choices", is_silent_member, answers[place]);
     answers[place].finish = text_at(choice, {"finish_reason"});
   }
   return answers;

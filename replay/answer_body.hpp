@@ -14,11 +14,15 @@ namespace verbatim::replay {
 /// The API that a request's leaf names, if it is one that the local engine serves.
 [[nodiscard]] std::optional<gateway::Api> served_api(const Json& request_leaf);
 
+/// A stream of events, and no JSON object.
+[[nodiscard]] bool is_stream(std::string_view body);
+
 /// A stream is joined. Nothing if the body is no such answer.
 [[nodiscard]] std::optional<Json> whole_answer(gateway::Api api, const std::string& body);
 
 struct AnswerChoice {
   std::string text, finish;
+  std::string stop_sequence;  ///< Anthropic's: the one that is said to have ended it
   /// A member that says more than the text: `tool_calls`, `refusal`, `reasoning_content`, a block of thinking, ... Whatever
   /// is not known to say nothing is one. "" if there is none.
   std::string beside;

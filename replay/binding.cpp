@@ -1,10 +1,12 @@
 #include "replay/binding.hpp"
 
 #include "gateway/content_coding.hpp"
+#include "gateway/header_rules.hpp"
 #include "gateway/local_request.hpp"
 #include "local_engine/output_text.hpp"
 #include "replay/answer_body.hpp"
 #include "replay/compare.hpp"
+#include "replay/sent_answer.hpp"
 
 #include <algorithm>
 
@@ -151,41 +153,75 @@ Binding check_text(Api api, const std::string& body, const gateway::LocalQuestio
   return {};
 }
 
+/// A recorded request, as the gateway read it; or how it does not give what was recorded of the engine's work.
+struct Question {
+  std::optional<gateway::LocalQuestion> asked;
+  Binding binding;
+};
+
+Result<Question> read_question(audit::RecordSource& reader, Api api, const RecordedLeaves& record,
+                               const local_engine::Engine& engine, const RecordedTokens& tokens) {
+  const auto request = reader.content(record.request.index, "request.body");
+  if (!request) return request.error();
+  // The body is recorded as it came.
+  const auto body = gateway::decode_content(text_at(record.request.json, {"coding", "name"}),
+                                            request->bytes, kDecodedBytesMax);
+  if (!body) return Question{{}, differs("prompt", "the recorded request cannot be unpacked")};
+  auto question = gateway::read_local_request(api, *body, engine, tokens.now_us,
+                                              tokens.choices.front().request.sampling.seed);
+  if (!question) {
+    return Question{
+        {},
+        differs("prompt", "the recorded request is not one that the engine would have answered: " +
+                              question.error().message())};
+  }
+  if (text_at(record.request.json, {"model", "requested"}) !=
+      gateway::leaf_text(question->model, 256)) {
+    return Question{
+        {}, differs("prompt", "the recorded request asks for another model than its leaf says")};
+  }
+  const std::string unlike =
+      unlike_request(record.request.json, api, *body, engine.fingerprint().weights_sha256.hex());
+  if (!unlike.empty()) return Question{{}, differs("prompt", unlike)};
+  Binding binding = check_prompt(*question, tokens.choices);
+  return Question{std::move(*question), std::move(binding)};
+}
+
 }  // namespace
 
 Result<Binding> check_binding(audit::RecordSource& reader, const RecordedLeaves& asked,
-                              const RecordedLeaves& computed, const local_engine::Engine& engine,
+                              const RecordedLeaves& computed, local_engine::Engine& engine,
                               const RecordedTokens& tokens) {
-  const std::vector<RecordedChoice>& choices = tokens.choices;
   const auto api = served_api(asked.request.json);
   if (!api || engine.tokenizer() == nullptr) {
     return differs("prompt", "the request is of an API that the local engine does not serve");
   }
-  const auto request = reader.content(asked.request.index, "request.body");
-  if (!request) return request.error();
-  const auto response = reader.content(asked.response->index, "response.body");
-  if (!response) return response.error();
-
   // What the template saw of the time must be the time of the request, and not one at somebody's choice.
   const auto asked_us = parse_rfc3339(text_at(computed.request.json, {"time"}));
   if (!asked_us) return asked_us.error();
   if (tokens.now_us < *asked_us - kClockSlackUs || tokens.now_us > *asked_us + kAnswerWithinUs) {
     return differs("prompt", "the time that the template saw is not the request's");
   }
-  // The body is recorded as it came.
-  const auto body = gateway::decode_content(text_at(asked.request.json, {"coding", "name"}),
-                                            request->bytes, kDecodedBytesMax);
-  if (!body) return differs("prompt", "the recorded request cannot be unpacked");
-  const auto question = gateway::read_local_request(*api, *body, engine, tokens.now_us,
-                                                    choices.front().request.sampling.seed);
-  if (!question) {
-    return differs("prompt",
-                   "the recorded request is not one that the engine would have answered: " +
-                       question.error().message());
-  }
-  Binding binding = check_prompt(*question, choices);
+  const auto question = read_question(reader, *api, asked, engine, tokens);
+  if (!question) return question.error();
+  Binding binding = question->binding;
   if (!binding.reason.empty()) return binding;
-  return check_text(*api, response->bytes, *question, engine, choices);
+  const auto response = reader.content(asked.response->index, "response.body");
+  if (!response) return response.error();
+  binding = check_text(*api, response->bytes, *question->asked, engine, tokens.choices);
+  if (!binding.reason.empty()) return binding;
+
+  // All that went out, and not the text alone: of a hit its origin's answer, and that it is this one.
+  const bool is_hit = asked.response->index != computed.response->index;
+  const auto first = is_hit ? read_question(reader, *api, computed, engine, tokens) : question;
+  if (!first) return first.error();
+  if (!first->binding.reason.empty()) return first->binding;
+  const SentAnswer sent{*api, computed, *first->asked, tokens.choices};
+  auto unlike = unlike_sent(reader, sent, engine);
+  if (unlike && unlike->empty() && is_hit)
+    unlike = unlike_hit(reader, sent, asked, *question->asked);
+  if (!unlike) return unlike.error();
+  return unlike->empty() ? Binding{} : differs("text", *unlike);
 }
 
 }  // namespace verbatim::replay

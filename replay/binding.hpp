@@ -11,7 +11,7 @@ namespace verbatim::replay {
 
 /// Empty `reason`: they belong. `prompt`: the request's body, rendered and tokenised as when it was answered,
 /// gives other prompt ids or other sampling, or the recorded time is not the request's. `text`: the answer's body
-/// says something else than the tokens.
+/// says something else than the tokens; or body, headers or the leaf's own figures are not what the gateway makes of them.
 struct Binding {
   std::string reason, detail;
   std::optional<std::size_t> character;  ///< where the texts differ first, in bytes
@@ -22,7 +22,7 @@ struct Binding {
 [[nodiscard]] Result<Binding> check_binding(audit::RecordSource& reader,
                                             const RecordedLeaves& asked,
                                             const RecordedLeaves& computed,
-                                            const local_engine::Engine& engine,
+                                            local_engine::Engine& engine,
                                             const RecordedTokens& tokens);
 
 }  // namespace verbatim::replay

@@ -3,7 +3,9 @@
 #include "gateway/content_coding.hpp"
 #include "gateway/http.hpp"
 #include "gateway/local_request.hpp"
+#include "local_engine/tokenizer.hpp"
 #include "replay/answer_body.hpp"
+#include "replay/answer_stream.hpp"
 #include "replay/compare.hpp"
 #include "replay/verdict.hpp"
 #include "schema/clock.hpp"
@@ -11,11 +13,14 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
+#include <utility>
 
 namespace verbatim::replay {
 
 namespace {
 
+using gateway::Api;
 using local_engine::Engine;
 using local_engine::GenerationRequest;
 using local_engine::TokenId;
@@ -42,85 +47,204 @@ Result<std::string> recorded_coding(audit::RecordSource& reader, std::uint64_t i
   return std::string();
 }
 
-/// The tokens that say `text` behind this prompt. Text does not tell how it was cut into tokens: the cut of prompt and
-/// text as one is tried first, since a model goes on as it was trained to, then the text by itself. Nothing if neither
-/// says the same bytes.
-std::optional<std::vector<TokenId>> tokens_of(const Engine& engine,
-                                              const std::vector<TokenId>& prompt,
-                                              const std::string& text) {
-  const auto& tokenizer = *engine.tokenizer();
-  const std::string before = tokenizer.decode(prompt, /*skip_special=*/false);
-  const std::string shown = tokenizer.decode(prompt, /*skip_special=*/true);
-  for (const bool add_special : {false, true}) {
-    const auto all = tokenizer.encode((add_special ? shown : before) + text,
-                                      {add_special, /*parse_special=*/!add_special});
-    if (!all || all->size() < prompt.size() ||
-        !std::equal(prompt.begin(), prompt.end(), all->begin())) {
-      continue;
-    }
-    if (tokenizer.decode(*all, /*skip_special=*/true) == shown + text) {
-      return std::vector<TokenId>(all->begin() + static_cast<std::ptrdiff_t>(prompt.size()),
-                                  all->end());
-    }
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+using Tokens = std::vector<TokenId>;
+
+/// One way in which an answer may have come from tokens, all of which are judged.
+struct Way {
+  Tokens ids;
+  bool ended = false;  ///< the last is an end of sequence
+};
+
+/// What an answer of these tokens reads as: by itself, or as what goes on behind its prompt.
+struct ReadAs {
+  const local_engine::Tokenizer& tokenizer;
+  const Tokens& prompt;
+  std::string shown;  ///< of the prompt
+
+  ReadAs(const Engine& engine, const Tokens& prompt_ids)
+      : tokenizer(*engine.tokenizer()),
+        prompt(prompt_ids),
+        shown(tokenizer.decode(prompt_ids, /*skip_special=*/true)) {}
+
+  /// What the tokens say behind `text`, in each reading in which they begin with it.
+  [[nodiscard]] std::vector<std::string> behind(const Tokens& ids, const std::string& text) const {
+    std::vector<std::string> more;
+    const std::string alone = tokenizer.decode(ids, true);
+    if (alone.starts_with(text)) more.push_back(alone.substr(text.size()));
+    Tokens all = prompt;
+    all.insert(all.end(), ids.begin(), ids.end());
+    const std::string together = tokenizer.decode(all, true);
+    if (together.starts_with(shown + text))
+      more.push_back(together.substr(shown.size() + text.size()));
+    return more;
   }
-  const auto alone = tokenizer.encode(text, {/*add_special=*/false, /*parse_special=*/false});
-  if (!alone) return std::nullopt;
-  std::vector<TokenId> all = prompt;
-  all.insert(all.end(), alone->begin(), alone->end());
-  if (tokenizer.decode(*alone, true) == text || tokenizer.decode(all, true) == shown + text) {
-    return *alone;
+};
+
+/// Tokens that say `text` behind this prompt, the likeliest first. Text does not tell how it was cut into tokens: the cut of
+/// prompt and text as one is tried first, since a model goes on as it was trained to, then the text behind a line end (a prompt
+/// that is not cut as its text would be does not show where it ends), then the text by itself.
+std::vector<Tokens> cuts_of(const Engine& engine, const Tokens& prompt, const std::string& text) {
+  const auto& tokenizer = *engine.tokenizer();
+  const ReadAs read(engine, prompt);
+  std::vector<Tokens> cuts;
+  const auto add_behind = [&](std::size_t size, const Result<Tokens>& all) {
+    Tokens ids(all->begin() + static_cast<std::ptrdiff_t>(size), all->end());
+    const auto more = read.behind(ids, text);
+    if (std::find(more.begin(), more.end(), "") == more.end()) return;
+    if (std::find(cuts.begin(), cuts.end(), ids) == cuts.end()) cuts.push_back(std::move(ids));
+  };
+  const auto begins_with = [](const Result<Tokens>& all, const Tokens& part) {
+    return all && all->size() >= part.size() && std::equal(part.begin(), part.end(), all->begin());
+  };
+  const std::string before = tokenizer.decode(prompt, /*skip_special=*/false);
+  for (const bool add_special : {false, true}) {
+    const auto all = tokenizer.encode((add_special ? read.shown : before) + text,
+                                      {add_special, /*parse_special=*/!add_special});
+    if (begins_with(all, prompt)) add_behind(prompt.size(), all);
+  }
+  const local_engine::EncodeOptions plain{/*add_special=*/false, /*parse_special=*/false};
+  const auto anchor = tokenizer.encode("\n", plain);
+  const auto anchored = tokenizer.encode("\n" + text, plain);
+  if (anchor && begins_with(anchored, *anchor)) add_behind(anchor->size(), anchored);
+  const auto alone = tokenizer.encode(text, plain);
+  if (alone) add_behind(0, alone);
+  return cuts;
+}
+
+/// The likeliest of them; nothing if no tokens say these bytes.
+std::optional<Tokens> tokens_of(const Engine& engine, const Tokens& prompt,
+                                const std::string& text) {
+  auto cuts = cuts_of(engine, prompt, text);
+  if (cuts.empty()) return std::nullopt;
+  return std::move(cuts.front());
+}
+
+bool is_by_stop(const std::string& finish) { return finish == "stop" || finish == "stop_sequence"; }
+
+/// The stop sequences that may have ended the answer.
+std::vector<std::string> possible_stops(const GenerationRequest& request,
+                                        const AnswerChoice& answer) {
+  if (!is_by_stop(answer.finish)) return {};
+  if (answer.stop_sequence.empty()) return request.stop;
+  return {answer.stop_sequence};
+}
+
+/// The text as the model said it: some servers take its first space away.
+std::vector<std::string> beginnings(const std::string& text) {
+  if (text.empty() || text.starts_with(" ")) return {text};
+  return {text, " " + text};
+}
+
+/// Ways in which an answer's text, and what ended it, may have come from tokens, the plainest first. None if no tokens say
+/// its bytes.
+std::vector<Way> recover_tokens(const Engine& engine, const GenerationRequest& request,
+                                const AnswerChoice& answer) {
+  std::vector<Way> ways;
+  const auto add = [&](const std::string& text, bool ended) {
+    for (Tokens& ids : cuts_of(engine, request.prompt_ids, text)) {
+      if (ended) ids.push_back(engine.eos_ids().front());
+      const bool known =
+          std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.ids == ids; });
+      if (!known) ways.push_back({std::move(ids), ended});
+    }
+  };
+  const auto stops = possible_stops(request, answer);
+  const bool by_itself =
+      (answer.finish == "stop" || answer.finish == "end_turn") && !engine.eos_ids().empty();
+  for (const std::string& text : beginnings(answer.text)) {
+    if (by_itself || stops.empty()) add(text, by_itself);
+    // The stop sequence was sampled too: its tokens are judged, though nobody was shown them.
+    for (const std::string& stop : stops) add(text + stop, false);
+  }
+  return ways;
+}
+
+/// A stop sequence may end within a token, and a limit within a character, which a server shows as U+FFFD. What the engine
+/// itself goes on with, from a few tokens before the end, tells whether the answer's end is such a one: the tokens up to
+/// there, if `is_end_of` says so of what they say behind the text.
+template <class IsEnd>
+std::optional<Tokens> continued(Engine& engine, const GenerationRequest& request,
+                                const std::string& text, IsEnd is_end_of) {
+  constexpr std::size_t kBackMax = 3, kOnMax = 24;
+  const auto plain = tokens_of(engine, request.prompt_ids, text);
+  if (!plain) return std::nullopt;
+  const ReadAs read(engine, request.prompt_ids);
+  // From further back first: more of it is then the engine's own way of saying it.
+  for (std::size_t back = std::min(kBackMax, plain->size()) + 1; back-- > 0;) {
+    Tokens ids(plain->begin(), plain->end() - static_cast<std::ptrdiff_t>(back));
+    GenerationRequest on = request;
+    on.prompt_ids.insert(on.prompt_ids.end(), ids.begin(), ids.end());
+    on.tokens_max = kOnMax;
+    on.stop.clear();
+    const auto said = engine.generate_and_wait(on);
+    if (!said) return std::nullopt;
+    for (const local_engine::TokenInfo& token : said->tokens) {
+      ids.push_back(token.id);
+      const auto more = read.behind(ids, text);
+      if (std::any_of(more.begin(), more.end(), is_end_of)) return ids;
+    }
   }
   return std::nullopt;
 }
 
-/// Those of the first tokens that end within `bytes` of the text.
-std::vector<TokenId> within_bytes(const Engine& engine, std::vector<TokenId> ids,
-                                  std::size_t bytes) {
-  while (!ids.empty() && engine.tokenizer()->decode(ids, true).size() > bytes) ids.pop_back();
-  return ids;
+/// Bytes that begin a character of UTF-8 and are not all of it.
+bool is_part_of_character(std::string_view bytes) {
+  if (bytes.empty()) return false;
+  const auto lead = static_cast<unsigned char>(bytes.front());
+  const std::size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
+  return bytes.size() < size && std::all_of(bytes.begin() + 1, bytes.end(), [](char c) {
+           return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+         });
 }
 
-/// Ways in which an answer's text may have come from tokens, the plainest first. None if no tokens say its bytes.
-///
-/// A stop sequence may end within a token, of which the text then has a part, and a limit within a character, which a server
-/// shows as U+FFFD: what is cut there is not judged. Some servers take the first space of an answer away.
-std::vector<std::vector<TokenId>> recover_tokens(const Engine& engine,
-                                                 const GenerationRequest& request,
-                                                 const AnswerChoice& answer) {
-  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-  std::vector<std::vector<TokenId>> ways;
-  const auto add = [&](std::optional<std::vector<TokenId>> ids) {
-    if (ids && std::find(ways.begin(), ways.end(), *ids) == ways.end())
-      ways.push_back(std::move(*ids));
-  };
+/// The answer ends in U+FFFD: the tokens, if that stands for the part of a character at which the limit ended it.
+std::optional<Way> cut_within_character(Engine& engine, const GenerationRequest& request,
+                                        const AnswerChoice& answer) {
   std::string text = answer.text;
-  while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
-  const bool is_cut = text.size() != answer.text.size();
-  for (const std::string& begun : {text, " " + text}) {
-    if (begun != text && (text.empty() || text.starts_with(" "))) continue;
-    auto plain = tokens_of(engine, request.prompt_ids, begun);
-    const bool is_stopped =
-        !request.stop.empty() && (answer.finish == "stop" || answer.finish == "stop_sequence");
-    add(plain);
-    if ((is_cut || is_stopped) && plain && !plain->empty())
-      add(std::vector<TokenId>(plain->begin(), plain->end() - 1));
-    if (!is_stopped) continue;
-    for (const std::string& stop : request.stop) {
-      auto ids = tokens_of(engine, request.prompt_ids, begun + stop);
-      if (ids) add(within_bytes(engine, std::move(*ids), begun.size()));
-    }
+  std::size_t count = 0;
+  for (; text.ends_with(kReplacement); ++count) text.resize(text.size() - kReplacement.size());
+  if (count == 0 || !is_by_limit(answer.finish)) return std::nullopt;
+  for (const std::string& begun : beginnings(text)) {
+    auto ids = continued(engine, request, begun, [&](const std::string& more) {
+      return is_part_of_character(more) && (count == 1 || count == more.size());
+    });
+    if (ids) return Way{std::move(*ids), false};
   }
-  return ways;
+  return std::nullopt;
+}
+
+/// Is the prompt cut as its text would be? One that is given as token ids need not be, and then its text does not show where
+/// the answer's begins.
+bool is_cut_as_its_text(const Engine& engine, const Tokens& prompt) {
+  const auto& tokenizer = *engine.tokenizer();
+  for (const bool add_special : {false, true}) {
+    const auto ids = tokenizer.encode(tokenizer.decode(prompt, /*skip_special=*/add_special),
+                                      {add_special, /*parse_special=*/!add_special});
+    if (ids && *ids == prompt) return true;
+  }
+  return false;
+}
+
+/// The answer was ended by a stop sequence that ends within a token.
+std::optional<Way> stopped_within_token(Engine& engine, const GenerationRequest& request,
+                                        const AnswerChoice& answer) {
+  const auto stops = possible_stops(request, answer);
+  if (stops.empty()) return std::nullopt;
+  for (const std::string& begun : beginnings(answer.text)) {
+    auto ids = continued(engine, request, begun, [&](const std::string& more) {
+      return std::any_of(stops.begin(), stops.end(),
+                         [&](const std::string& stop) { return more.starts_with(stop); });
+    });
+    if (ids) return Way{std::move(*ids), false};
+  }
+  return std::nullopt;
 }
 
 /// Seen in no text.
 bool is_invisible(const Engine& engine, TokenId id) {
   return engine.tokenizer()->decode({id}, /*skip_special=*/true).empty();
-}
-
-/// The answer ended by itself, so its last token was an end of sequence.
-bool ended_by_itself(const std::string& finish, const GenerationRequest& request) {
-  return (finish == "stop" && request.stop.empty()) || finish == "end_turn";
 }
 
 Result<ForeignScore> score_choice(Engine& engine, const GenerationRequest& request,
@@ -141,50 +265,72 @@ Result<ForeignScore> score_choice(Engine& engine, const GenerationRequest& reque
   return score;
 }
 
-/// A text does not show special tokens: where the engine would have chosen one, and with it in its place the answer is
-/// nearer to the engine's own, it was there.
-Result<ForeignScore> with_invisible_tokens(Engine& engine, const GenerationRequest& request,
-                                           ForeignScore score, bool ended) {
-  constexpr std::size_t kInvisibleMax = 16;
-  for (std::size_t i = 0; i < kInvisibleMax && score.differing > 0; ++i) {
+/// The cut that the engine itself would have made: a text shows no special tokens, and not where one token ends. Where the
+/// engine's choice is another token that says nothing, or the beginning of what the text goes on with, it is taken, and the rest
+/// cut anew: that is the same text. The score of the cut in which the fewest tokens are not the engine's choice.
+Result<ForeignScore> with_engines_cut(Engine& engine, const GenerationRequest& request,
+                                      ForeignScore score, bool ended) {
+  constexpr std::size_t kRecutMax = 16;
+  const auto text_of = [&](const Tokens& ids) {
+    return engine.tokenizer()->decode(ids, /*skip_special=*/true);
+  };
+  ForeignScore best = score;
+  for (std::size_t i = 0; i < kRecutMax && score.differing > 0; ++i) {
     const auto& tokens = score.result.tokens;
     const auto first =
         std::find_if(tokens.begin(), tokens.end(), [](const auto& token) { return !token.chosen; });
-    const TokenId best = first->best;
-    if (!is_invisible(engine, best) || (is_end(engine, best) && !request.ignore_eos)) break;
-    // What follows it was cut into tokens by itself.
-    auto before = request.prompt_ids;
-    before.insert(before.end(), score.output_ids.begin(),
-                  score.output_ids.begin() + (first - tokens.begin()));
-    const std::vector<TokenId> after(score.output_ids.begin() + (first - tokens.begin()),
-                                     score.output_ids.end());
-    before.push_back(best);
-    const auto rest = tokens_of(engine, before, engine.tokenizer()->decode(after, true));
+    const TokenId chosen = first->best;
+    if (is_end(engine, chosen) && !request.ignore_eos) break;
+    Tokens before = request.prompt_ids, all = request.prompt_ids;
+    const auto there = score.output_ids.begin() + (first - tokens.begin());
+    before.insert(before.end(), score.output_ids.begin(), there);
+    all.insert(all.end(), score.output_ids.begin(), score.output_ids.end());
+    before.push_back(chosen);
+    const std::string said = text_of(before), text = text_of(all);
+    if (!text.starts_with(said) || (said.size() == text.size() && !is_invisible(engine, chosen)))
+      break;
+    const auto rest =
+        said.size() == text.size() ? Tokens() : tokens_of(engine, before, text.substr(said.size()));
     if (!rest) break;
-    std::vector<TokenId> ids(
-        before.begin() + static_cast<std::ptrdiff_t>(request.prompt_ids.size()), before.end());
+    Tokens ids(before.begin() + static_cast<std::ptrdiff_t>(request.prompt_ids.size()),
+               before.end());
     ids.insert(ids.end(), rest->begin(), rest->end());
     if (ended) ids.push_back(engine.eos_ids().front());
-    auto longer = score_choice(engine, request, std::move(ids));
-    if (!longer) return longer;
-    if (longer->differing >= score.differing) break;
-    score = std::move(*longer);
+    if (request.prompt_ids.size() + ids.size() + 1 > engine.kv_positions_max()) break;
+    auto recut = score_choice(engine, request, std::move(ids));
+    if (!recut) return recut;
+    score = std::move(*recut);
+    if (score.differing < best.differing) best = score;
   }
+  return best;
+}
+
+Result<ForeignScore> score_way(Engine& engine, const GenerationRequest& request, const Way& way) {
+  auto score = score_choice(engine, request, way.ids);
+  if (score) score = with_engines_cut(engine, request, std::move(*score), way.ended);
+  if (score) score->ended = way.ended;
   return score;
 }
 
-/// The score of the way in which the fewest tokens are not the engine's choice. `ended`: an end of sequence follows.
+/// The score of the way in which the fewest tokens are not the engine's choice.
 Result<ForeignScore> score_ways(Engine& engine, const GenerationRequest& request,
-                                const std::vector<std::vector<TokenId>>& ways, bool ended) {
+                                const std::vector<Way>& ways, const AnswerChoice& answer) {
   std::optional<ForeignScore> best;
-  for (std::vector<TokenId> ids : ways) {
-    if (ended) ids.push_back(engine.eos_ids().front());
-    if (ids.empty()) continue;
-    auto score = score_choice(engine, request, std::move(ids));
-    if (score) score = with_invisible_tokens(engine, request, std::move(*score), ended);
-    if (!score) return score;
+  const auto try_way = [&](const Way& way) -> Result<void> {
+    if (way.ids.empty()) return {};
+    auto score = score_way(engine, request, way);
+    if (!score) return score.error();
     if (!best || score->differing < best->differing) best = std::move(*score);
-    if (best->differing == 0) break;
+    return {};
+  };
+  for (const Way& way : ways) {
+    if (auto tried = try_way(way); !tried) return tried.error();
+    if (best && best->differing == 0) return std::move(*best);
+  }
+  for (const auto& within : {stopped_within_token(engine, request, answer),
+                             cut_within_character(engine, request, answer)}) {
+    if (!within) continue;
+    if (auto tried = try_way(*within); !tried) return tried.error();
   }
   if (!best) return Error{Errc::not_found, "the answer is empty", "", ""};
   return std::move(*best);
@@ -195,8 +341,17 @@ bool is_far_below(std::size_t tokens, std::uint32_t limit) {
   return tokens + 2 < limit && tokens * 10 < std::size_t{limit} * 9;
 }
 
+/// The stop sequence of the request that occurs in the answer's own text, or "".
+std::string stop_within(const GenerationRequest& request, const std::string& text) {
+  for (const std::string& stop : request.stop) {
+    if (text.find(stop) != std::string::npos) return stop;
+  }
+  return "";
+}
+
+/// `says_limit`: the request itself sets a limit of tokens, so that it is no default of the API's which servers know or not.
 Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion& question,
-                                    const std::vector<AnswerChoice>& answers) {
+                                    const std::vector<AnswerChoice>& answers, bool says_limit) {
   ForeignAnswer scored;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const GenerationRequest& request = question.choices[i];
@@ -205,16 +360,28 @@ Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion
                                         beside.substr(0, 64) +
                                         "'), and how that was cut from its tokens is not known");
     }
-    const auto ways = recover_tokens(engine, request, answers[i]);
+    if (const std::string held = stop_within(request, answers[i].text); !held.empty()) {
+      return cannot("parameters", "the answer holds '" + held.substr(0, 64) +
+                                      "', a stop sequence that would have ended it: its server "
+                                      "takes them otherwise");
+    }
+    auto ways = recover_tokens(engine, request, answers[i]);
     if (ways.empty()) {
       return cannot("tokenization", "no tokens of this model's vocabulary say the answer's bytes");
     }
-    for (const auto& ids : ways) {
-      if (request.prompt_ids.size() + ids.size() + 1 > engine.kv_positions_max())
-        return cannot("memory", "it needs more KV cache than is allowed here");
+    const auto drop_longer_than = [&](std::size_t positions) {
+      std::erase_if(ways, [&](const Way& way) {
+        return request.prompt_ids.size() + way.ids.size() > positions;
+      });
+      return ways.empty();
+    };
+    if (drop_longer_than(engine.context_max())) {
+      return cannot("range", "prompt and answer are longer than the model's context of " +
+                                 std::to_string(engine.context_max()) + " tokens");
     }
-    const bool ended = ended_by_itself(answers[i].finish, request) && !engine.eos_ids().empty();
-    auto score = score_ways(engine, request, ways, ended);
+    if (drop_longer_than(engine.kv_positions_max() - 1))
+      return cannot("memory", "it needs more KV cache than is allowed here");
+    auto score = score_ways(engine, request, ways, answers[i]);
     if (!score) {
       switch (score.error().code) {
         case Errc::out_of_range:
@@ -225,10 +392,22 @@ Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion
           return cannot("parameters", score.error().message());
       }
     }
-    score->ended = ended;
-    if (is_by_limit(answers[i].finish) &&
-        is_far_below(score->output_ids.size(), request.tokens_max))
-      score->limit_not_reached = request.tokens_max;
+    if (score->differing > 0 && answers[i].text.find(kReplacement) != std::string::npos) {
+      return cannot("tokenization",
+                    "the answer holds U+FFFD, in the place of bytes that its text has lost");
+    }
+    if (score->differing > 0 && !is_cut_as_its_text(engine, request.prompt_ids)) {
+      return cannot("tokenization",
+                    "the prompt is given in tokens that are not its text's own, so that the "
+                    "answer's cannot be told");
+    }
+    const std::size_t shown = score->output_ids.size() - (score->ended ? 1 : 0);
+    if (is_by_limit(answers[i].finish)) {
+      if (is_far_below(shown, request.tokens_max)) score->limit_not_reached = request.tokens_max;
+    } else if (!is_by_stop(answers[i].finish) && answers[i].finish != "end_turn") {
+      score->unknown_end = answers[i].finish;
+    }
+    if (says_limit && shown > request.tokens_max) score->limit_exceeded = request.tokens_max;
     scored.choices.push_back(std::move(*score));
   }
   return scored;
@@ -236,11 +415,8 @@ Result<ForeignAnswer> score_choices(Engine& engine, const gateway::LocalQuestion
 
 /// The first member of a request whose effect on the answer is not known here; "" if there is none. A list of what is
 /// known, not of what is not: the next server has one parameter more.
-std::string unknown_member(const std::string& body) {
+std::string unknown_member(Api api, const std::string& body) {
   static constexpr std::array kRead = {"model",
-                                       "messages",
-                                       "prompt",
-                                       "system",
                                        "max_tokens",
                                        "max_completion_tokens",
                                        "temperature",
@@ -248,16 +424,12 @@ std::string unknown_member(const std::string& body) {
                                        "top_k",
                                        "min_p",
                                        "n",
-                                       "best_of",
                                        "seed",
-                                       "stop",
-                                       "stop_sequences",
                                        "logit_bias",
                                        "frequency_penalty",
                                        "presence_penalty",
                                        "repetition_penalty",
                                        "ignore_eos",
-                                       "echo",
                                        "logprobs",
                                        "top_logprobs",
                                        "response_format",
@@ -279,17 +451,42 @@ std::string unknown_member(const std::string& body) {
                                                 "return_token_ids",
                                                 "timings_per_token",
                                                 "keep_alive"};
+  // What one API calls by a name is nothing to another.
+  static const std::map<Api, std::vector<std::string_view>> kReadBy = {
+      {Api::openai_chat, {"messages", "stop"}},
+      {Api::openai_completions, {"prompt", "stop", "best_of", "echo"}},
+      {Api::anthropic_messages, {"messages", "system", "stop_sequences"}}};
+  const std::vector<std::string_view>& own = kReadBy.at(api);
   const auto json = parse_json(body);
   if (!json || !json->is_object()) return "";
   for (const auto& [name, value] : json->items()) {
-    const auto is = [&member = name](const char* known) { return member == known; };
+    const auto is = [&member = name](std::string_view known) { return member == known; };
     if (value.is_null() || std::any_of(kRead.begin(), kRead.end(), is) ||
+        std::any_of(own.begin(), own.end(), is) ||
         std::any_of(kWithoutEffect.begin(), kWithoutEffect.end(), is)) {
       continue;
     }
     return name;
   }
   return "";
+}
+
+bool has_member(const std::string& body, std::initializer_list<const char*> names) {
+  const auto json = parse_json(body);
+  return json && json->is_object() &&
+         std::any_of(names.begin(), names.end(), [&](const char* name) {
+           const auto found = json->find(name);
+           return found != json->end() && !found->is_null();
+         });
+}
+
+/// Servers go on with such a message, or answer it.
+bool ends_with_the_assistant(const std::string& body) {
+  const auto json = parse_json(body);
+  if (!json || !json->is_object()) return false;
+  const Json messages = json->value("messages", Json());
+  return messages.is_array() && !messages.empty() &&
+         text_at(messages.back(), {"role"}) == "assistant";
 }
 
 /// What a server may have put in the place of parameters that the request leaves out, and that change a greedy answer.
@@ -340,9 +537,14 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
   const auto asked = gateway::decode_content(text_at(record.request.json, {"coding", "name"}),
                                              request->bytes, kDecodedBytesMax);
   if (!asked) return cannot("malformed_record", "the recorded request cannot be unpacked");
-  if (const std::string name = unknown_member(*asked); !name.empty()) {
+  if (const std::string name = unknown_member(*api, *asked); !name.empty()) {
     return cannot("parameters",
                   "what '" + name.substr(0, 64) + "' does to an answer is not known here");
+  }
+  if (ends_with_the_assistant(*asked)) {
+    return cannot("parameters",
+                  "the request ends with the assistant's own words, and how its server went on "
+                  "with them is not known here");
   }
   auto question = gateway::read_local_request(*api, *asked, engine, asked_us, /*fresh_seed=*/0);
   if (!question) return cannot("parameters", question.error().message());
@@ -362,6 +564,13 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
     if (!decoded) return cannot("malformed_record", decoded.error().message());
     body = std::move(*decoded);
   }
+  if (is_stream(body)) {
+    if (const std::string beside = beside_in_stream(*api, body); !beside.empty()) {
+      return cannot("tokenization", "the stream says something beside its text ('" +
+                                        beside.substr(0, 64) +
+                                        "'), or clients read it in several ways");
+    }
+  }
   const auto whole = whole_answer(*api, body);
   const auto answers = whole ? answer_choices(*api, *whole) : std::nullopt;
   if (!answers || answers->empty()) return cannot("no_output", "the body is no model's answer");
@@ -370,7 +579,8 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
   }
 
   // 3. Its tokens, and what the engine thinks of them.
-  auto scored = score_choices(engine, *question, *answers);
+  const bool says_limit = has_member(*asked, {"max_tokens", "max_completion_tokens"});
+  auto scored = score_choices(engine, *question, *answers, says_limit);
   if (!scored || scored->choices.empty()) return scored;
   for (const Defaults& defaults : possible_defaults(engine, *asked)) {
     if (differing_in(*scored) == 0) break;
@@ -378,7 +588,7 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
       choice.sampling.repetition_penalty = defaults.repetition_penalty;
       choice.sampling.penalty_window = defaults.window;
     }
-    auto by_defaults = score_choices(engine, *question, *answers);
+    auto by_defaults = score_choices(engine, *question, *answers, says_limit);
     if (!by_defaults || by_defaults->choices.empty() ||
         differing_in(*by_defaults) >= differing_in(*scored)) {
       continue;

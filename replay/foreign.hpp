@@ -21,6 +21,10 @@ struct ForeignScore {
   bool ended = false;         ///< the last token is the end of sequence that ended the answer
   /// The answer says that the limit it was given ended it, and is much shorter than that: then the limit.
   std::optional<std::uint32_t> limit_not_reached;
+  /// The answer has more tokens than the limit that the request sets: the limit.
+  std::optional<std::uint32_t> limit_exceeded;
+  /// What the answer names as its end ("" for nothing), where that is neither a stop nor a limit.
+  std::optional<std::string> unknown_end;
   local_engine::GenerationResult result;
 
   [[nodiscard]] float deficit_max() const;

@@ -78,14 +78,22 @@ std::string diverged_text(const ForeignScore& score, float threshold, const Hypo
   return how_many + ": " + hypotheses_text(all);
 }
 
-/// Of an answer that says its limit ended it, long before the limit: whatever else is said of it.
+/// Of an answer whose end nothing shows to be one: it says that its limit ended it, long before the limit, or names an end
+/// that is no text's. Whatever else is said of it.
 void note_missing_end(const ForeignScore& score, Verdict& verdict) {
-  if (!score.limit_not_reached) return;
+  std::string note;
+  if (score.limit_not_reached) {
+    note = "it says that its limit of " + std::to_string(*score.limit_not_reached) +
+           " tokens ended it, at about " + std::to_string(score.output_ids.size()) +
+           ": cut short, or its engine has a short context";
+  } else if (score.unknown_end) {
+    note = "it names '" + score.unknown_end->substr(0, 64) +
+           "' as its end, which tells of no text whether it is whole: perhaps cut short";
+  } else {
+    return;
+  }
   verdict.hypotheses.insert(verdict.hypotheses.begin(), "truncated");
-  verdict.detail +=
-      (verdict.detail.empty() ? "" : "; ") + std::string("it says that its limit of ") +
-      std::to_string(*score.limit_not_reached) + " tokens ended it, at about " +
-      std::to_string(score.output_ids.size()) + ": cut short, or its engine has a short context";
+  verdict.detail += (verdict.detail.empty() ? "" : "; ") + note;
 }
 
 /// The token that the verdict speaks of: of those that are not the engine's choice the first beyond the threshold, or, if
@@ -107,6 +115,15 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
   keep_trace(score.result, verdict);
   verdict.tokens += score.deficits.size();
   verdict.differing = score.differing;
+  if (score.differing == 0 && score.limit_exceeded) {
+    verdict.kind = VerdictKind::diverged;
+    verdict.reason = "length";
+    verdict.hypotheses = {"edited", "prompt"};
+    verdict.detail = "every token is the engine's choice, and there are " +
+                     std::to_string(score.output_ids.size()) +
+                     " of them, where the request allows " + std::to_string(*score.limit_exceeded);
+    return;
+  }
   if (score.differing == 0) {
     verdict.kind = VerdictKind::token_exact;
     note_missing_end(score, verdict);

@@ -5,6 +5,7 @@
 #include "gateway/observations.hpp"
 #include "gateway/upstream_facts.hpp"
 #include "replay/answer_body.hpp"
+#include "replay/answer_stream.hpp"
 #include "replay/answer_text.hpp"
 #include "tests/fuzz/target.hpp"
 
@@ -46,6 +47,7 @@ void check_anthropic(std::string_view body) {
 }
 
 void check_replay(Api api, const std::string& body) {
+  (void)replay::beside_in_stream(api, body);
   if (const auto whole = replay::whole_answer(api, body)) {
     if (const auto choices = replay::answer_choices(api, *whole)) {
       VERBATIM_CHECK(choices->size() <= body.size());

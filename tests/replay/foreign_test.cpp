@@ -338,7 +338,7 @@ TEST_F(Foreign, ACacheHitIsJudgedByWhatItSentItself) {
 
 TEST_F(Foreign, WhatAStopOrALimitCutWithinATokenIsNoReasonToAccuse) {
   // "A Merkle tree is a tree of hashes": each of these ends somewhere within a token.
-  for (const char* stop : {"erkl", "kle t", "f ha", "ash"}) {
+  for (const char* stop : {"erkl", "kle t", "f ha", "ash", "ree of", "e"}) {
     Exchange exchange = world_.answer(
         Api::openai_chat,
         Json{{"model", "demo"},
@@ -356,7 +356,48 @@ TEST_F(Foreign, WhatAStopOrALimitCutWithinATokenIsNoReasonToAccuse) {
     e.response_body.replace(from, e.response_body.find('"', from) - from, "\xEF\xBF\xBD");
     replace(e.response_body, "\"finish_reason\":\"stop\"", "\"finish_reason\":\"length\"");
   });
-  EXPECT_EQ(cut.kind, VerdictKind::token_exact) << cut.detail;
+  // The engine goes on with whole characters there: what U+FFFD stands for is not known.
+  EXPECT_EQ(cut.reason, "tokenization") << cut.detail;
+}
+
+TEST_F(Foreign, AnEndThatNothingGaveIsNoneWhateverTheAnswerSaysOfIt) {
+  // A chat about Merkle trees, with a stop sequence or a limit, and the answer that somebody says it got.
+  const auto verdict = [&](const Json& more, const std::string& text, const std::string& finish) {
+    Json asked = {
+        {"model", "demo"},
+        {"temperature", 0},
+        {"messages", Json::array({{{"role", "user"}, {"content", "What is a Merkle tree?"}}})}};
+    asked.update(more);
+    Exchange exchange = world_.answer(Api::openai_chat, asked.dump());
+    Json body = Json::parse(exchange.response_body);
+    body["choices"][0]["message"]["content"] = text;
+    body["choices"][0]["finish_reason"] = finish;
+    exchange.response_body = body.dump();
+    make_remote(exchange);
+    return world_.replay(world_.record(Api::openai_chat, exchange));
+  };
+  const Json stop = Json::object({{"stop", "ZZZ"}});
+  EXPECT_EQ(verdict(stop, "A Merkle tree is a tree", "stop").kind, VerdictKind::diverged);
+  EXPECT_EQ(verdict(stop, "A Merkle tree is not", "stop").kind, VerdictKind::diverged);
+  EXPECT_EQ(verdict(stop, "A", "stop").kind, VerdictKind::diverged);
+  EXPECT_EQ(verdict(Json::object({{"stop", " of"}}), "A Merkle tree is a tree", "stop").kind,
+            VerdictKind::token_exact);
+  EXPECT_EQ(verdict(Json::object({{"stop", "tree"}}), "A Merkle tree is a tree", "stop").reason,
+            "parameters");
+
+  const Json limit = Json::object({{"max_tokens", 5}});
+  const Verdict longer = verdict(limit, "A Merkle tree is a tree of hashes: each leaf", "length");
+  EXPECT_EQ(longer.kind, VerdictKind::diverged);
+  EXPECT_EQ(longer.reason, "length");
+  const std::string lost = "\xEF\xBF\xBD";
+  EXPECT_EQ(verdict(limit, "A Merkle tree is not" + lost, "length").reason, "tokenization");
+  EXPECT_EQ(verdict(Json::object(), "A Merkle " + lost + " tree", "stop").reason, "tokenization");
+
+  for (const char* finish : {"", "content_filter", "tool_calls", "STOP"}) {
+    const Verdict cut = verdict(Json::object(), "A Merkle tree is a tree", finish);
+    ASSERT_EQ(cut.kind, VerdictKind::token_exact) << finish;
+    EXPECT_EQ(cut.hypotheses, std::vector<std::string>{"truncated"}) << finish;
+  }
 }
 
 TEST_F(Foreign, TheFirstSpaceThatAServerTakesAwayIsNoReasonToAccuse) {

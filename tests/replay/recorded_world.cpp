@@ -43,12 +43,17 @@ Exchange RecordedWorld::answer(gateway::Api api, const std::string& request_body
   }
   Exchange exchange;
   exchange.request_body = request_body;
-  exchange.response_body =
-      gateway::LocalAnswer(api, question, *demo, "test", clock_.now_us()).whole(choices);
+  exchange.id = ids_.next();
+  const gateway::LocalAnswer written(
+      api, question, *demo, exchange.id.str(), clock_.now_us(),
+      gateway::local_fingerprint(local_engine::build_id(), demo->profile(),
+                                 engine()->fingerprint().weights_sha256.hex()));
+  exchange.response_body = written.whole(choices);
   exchange.tokens = Json::parse(gateway::tokens_content(question, choices));
   exchange.response = {{"status", "complete"},
                        {"http_status", 200},
                        {"cache", "miss"},
+                       {"usage", gateway::describe_usage(question, choices)},
                        {"engine", gateway::describe_engine(*demo, choices)}};
   exchange.response["engine"]["weights_sha256"] = engine()->fingerprint().weights_sha256.hex();
   exchange.layers = gateway::layers_content(choices, layer_digest_bytes);
@@ -57,7 +62,7 @@ Exchange RecordedWorld::answer(gateway::Api api, const std::string& request_body
 }
 
 Uuid RecordedWorld::record(gateway::Api api, const Exchange& exchange) {
-  const Uuid id = ids_.next();
+  const Uuid id = exchange.id;
   audit::LeafDraft request;
   request.type = "request";
   request.id = id;

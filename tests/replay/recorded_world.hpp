@@ -17,6 +17,7 @@ namespace verbatim::test {
 
 /// One exchange before it is written: what a test may change.
 struct Exchange {
+  Uuid id;  ///< of its record, which the answer names
   std::string request_body;
   std::string response_body;
   std::string upstream = "local";

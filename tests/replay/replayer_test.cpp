@@ -199,17 +199,85 @@ TEST_F(Replayer, ATimeThatIsNotTheRequestsIsFound) {
 }
 
 TEST_F(Replayer, ACacheHitIsReplayedThroughItsOrigin) {
-  const Uuid origin = world_.chat("Who are you?");
-  const auto hit = [&](Exchange& exchange) {
-    exchange.tokens = nullptr;
-    exchange.response = {
-        {"status", "cache_hit"}, {"http_status", 200}, {"cache", "hit"}, {"origin", origin.str()}};
+  std::string served;
+  const Uuid origin = world_.chat("Who are you?", [&](Exchange& e) { served = e.response_body; });
+  const auto hit_saying = [&](const std::string& body) {
+    return [origin, body](Exchange& exchange) {
+      exchange.tokens = nullptr;
+      exchange.response_body = body;
+      exchange.response = {{"status", "cache_hit"},
+                           {"http_status", 200},
+                           {"cache", "hit"},
+                           {"origin", origin.str()}};
+    };
   };
+  const auto hit = hit_saying(served);
   const Verdict verdict = world_.replay(world_.chat("Who are you?", hit));
   EXPECT_EQ(in_words(verdict), "BITWISE");
   EXPECT_EQ(verdict.origin, origin);
   // A hit that answers another question than its origin's is none.
   EXPECT_EQ(in_words(world_.replay(world_.chat("What is a Merkle tree?", hit))), "DIVERGED prompt");
+  // The cache gives its origin's bytes: the same text in others is no hit of it.
+  Json other = Json::parse(served);
+  other["model"] = "another";
+  const Uuid forged = world_.chat("Who are you?", hit_saying(other.dump()));
+  EXPECT_EQ(in_words(world_.replay(forged)), "DIVERGED text");
+}
+
+TEST_F(Replayer, AllThatWentOutIsWhatTheTokensMake) {
+  const auto body_with = [](const std::function<void(Json&)>& edit) {
+    return [edit](Exchange& e) {
+      Json body = Json::parse(e.response_body);
+      edit(body);
+      e.response_body = body.dump();
+    };
+  };
+  const std::function<void(Exchange&)> forgeries[] = {
+      body_with([](Json& body) { body["choices"][0]["message"]["answer"] = "No."; }),
+      body_with([](Json& body) { body["output_text"] = "No."; }),
+      body_with([](Json& body) { body["usage"]["completion_tokens"] = 9999; }),
+      body_with([](Json& body) { body["system_fingerprint"] = "fp_0"; }),
+      body_with([](Json& body) { body["created"] = 17; }),
+      body_with([](Json& body) { body["id"] = "chatcmpl-another"; }),
+      [](Exchange& e) { e.response_body = " " + e.response_body; },
+      [](Exchange& e) { e.response["usage"]["output_tokens"] = 9999; },
+      [](Exchange& e) { e.response["http_status"] = 500; },
+      [](Exchange& e) { e.response["finish"] = Json::array({"length"}); },
+      [](Exchange& e) { e.response["engine"]["choices"][0]["tokens"] = 3; },
+      [](Exchange& e) {
+        e.response["response_body"] = {{"bytes", 100'000}, {"recorded", 510}};
+      },
+  };
+  for (const auto& forge : forgeries) EXPECT_EQ(verdict_of(forge), "DIVERGED text");
+}
+
+TEST_F(Replayer, AnAnswerIsCutBeforeTheFirstStopSequenceAndNowhereElse) {
+  // "A Merkle tree is a tree of hashes: each leaf is the hash of an entry, ..."
+  const auto verdict = [&](const std::string& until) {
+    return verdict_of([&](Exchange& e) {
+      Json asked = Json::parse(e.request_body), body = Json::parse(e.response_body);
+      asked["stop"] = "hash";
+      std::string& said = body["choices"][0]["message"]["content"].get_ref<std::string&>();
+      if (!until.empty()) said.resize(said.find(until));
+      e.request_body = asked.dump();
+      e.response_body = body.dump();
+    });
+  };
+  for (const char* until : {"", "hash of an", " tree of"}) {
+    EXPECT_EQ(verdict(until), "DIVERGED text") << until;
+  }
+}
+
+TEST_F(Replayer, LogProbabilitiesThatWentOutAreTheEngines) {
+  const std::string asked =
+      R"({"model":"demo","temperature":0,"max_tokens":8,"logprobs":true,"top_logprobs":2,"messages":[{"role":"user","content":"Who are you?"}]})";
+  Exchange honest = world_.answer(Api::openai_chat, asked);
+  EXPECT_EQ(in_words(world_.replay(world_.record(Api::openai_chat, honest))), "BITWISE");
+  Exchange edited = world_.answer(Api::openai_chat, asked);
+  const std::size_t at = edited.response_body.find("\"logprob\":-");
+  ASSERT_NE(at, std::string::npos);
+  edited.response_body[at + 11] = ' ';  // the sign
+  EXPECT_EQ(in_words(world_.replay(world_.record(Api::openai_chat, edited))), "DIVERGED text");
 }
 
 TEST_F(Replayer, WhatCannotBeComputedSaysWhy) {

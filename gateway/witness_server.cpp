@@ -42,7 +42,7 @@ class WitnessServer::Impl {
       : witness_(witness), deadlines_(io_, clock), acceptor_(io_), signals_(io_, SIGTERM, SIGINT) {}
 
   Result<void> start(const HostPort& where) {
-    if (auto open = listen(io_, acceptor_, where, "listen"); !open) return open;
+    if (auto open = listen(acceptor_, where, "listen"); !open) return open;
     deadlines_.start();
     net::co_spawn(io_, accept(), net::detached);
     signals_.async_wait([this](error_code, int) { stop(); });

@@ -241,7 +241,7 @@ TEST_F(Limits, AnAddressInUseIsAnErrorThatNamesIt) {
   start();
   gateway::GatewayConfig second;
   second.listen = server_->address();
-  const auto failed = gateway::Server::start(second, clock_, recorder_, {});
+  const auto failed = gateway::BoundAddresses::take(second);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Errc::unavailable);
   EXPECT_EQ(failed.error().where, "listen = " + second.listen.str());

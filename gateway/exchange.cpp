@@ -421,8 +421,8 @@ std::unique_ptr<WebSocketTunnel> Exchange::make_tunnel() const {
   options.record_bytes = services_.config.limits.websocket_record_bytes;
   options.idle = services_.config.timeouts.websocket_idle;
   options.arrived_us = arrived_us_;
-  options.extensions = head_.fields.has("sec-websocket-extensions");
-  return std::make_unique<WebSocketTunnel>(client_, services_.deadlines, services_.clock, options);
+  return std::make_unique<WebSocketTunnel>(client_, services_.deadlines, services_.clock,
+                                           tee_.fields(), options);
 }
 
 bool Exchange::look_up() {

@@ -271,9 +271,10 @@ class Server::Impl {
   }
 
   void start_session(tcp::socket socket, bool admin) {
+    // Room for the longest stretch that a request's parser waits for.
+    const std::size_t buffer_bytes = 2 * std::size_t{config_.limits.header_bytes_max} + 65536;
     const auto client = std::make_shared<ClientConnection>(std::move(socket), deadlines_,
-                                                           config_.limits.header_bytes_max + 65536,
-                                                           admin ? nullptr : tls_);
+                                                           buffer_bytes, admin ? nullptr : tls_);
     clients_.insert(client);
     metrics_.set_connections(+1);
     net::co_spawn(

@@ -160,9 +160,11 @@ TEST_F(Limits, ALongBodyWhoseLengthConnectionNamesIsFramedOnce) {
   });
   Wire wire = client();
   wire.send(
-      "PUT /v1/files HTTP/1.1\r\nHost: g\r\nContent-Length: 3000\r\nConnection: "
-      "content-length\r\n\r\n" +
-      body);
+      "PUT /v1/files HTTP/1.1\r\nHost: g\r\nContent-Length: 3000\r\n"
+      "Connection: content-length\r\n\r\n" +
+      body.substr(0, 2000));
+  wire.read_for(50);  // so much is not waited for any longer
+  wire.send(body.substr(2000));
   EXPECT_EQ(read_message(wire).body, "{}");
   EXPECT_THAT(seen.head, HasSubstr("Content-Length: 3000\r\n"));
   EXPECT_THAT(seen.head, testing::Not(HasSubstr("Transfer-Encoding")));
@@ -238,6 +240,28 @@ TEST_F(Limits, TheHealthOfTheGatewayNeedsNoKeyAndLeavesNoRecord) {
   EXPECT_EQ(failed.body, "the audit log cannot be written\n");
   recorder_.fail("");
   EXPECT_EQ(asked_, 0);
+}
+
+TEST_F(Limits, TheHealthOfAGatewayThatDrainsIsBad) {
+  start();
+  Wire wire = client();
+  wire.send("GET /healthz HTTP/1.1\r\n");
+  wire.read_for(50);  // begun: no idle connection, which a drain closes
+  server_->begin_drain();
+  const auto refused = [&] {
+    try {
+      static_cast<void>(client());
+      return false;
+    } catch (const boost::system::system_error&) {
+      return true;
+    }
+  };
+  while (!refused()) std::this_thread::yield();
+  wire.send("Host: g\r\n\r\n");
+  const Message got = read_message(wire);
+  EXPECT_THAT(got.head, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(got.head, HasSubstr("connection: close\r\n"));
+  EXPECT_EQ(got.body, "draining\n");
 }
 
 TEST_F(Limits, TheHealthPathMayBeLeftToTheUpstream) {

@@ -282,7 +282,8 @@ std::optional<Outcome> Exchange::find_misdirected() const {
   }
   const GatewayConfig& config = services_.config;
   if (!config.hosts.empty() && !answers_to(head_.fields.get("host"), config.listen, config.hosts)) {
-    return refused(421, "wrong_host", "the gateway does not answer to the name in Host");
+    return refused(421, "wrong_host",
+                   "the gateway does not answer to the name in Host (gateway.hosts)");
   }
   return std::nullopt;
 }

@@ -31,15 +31,14 @@ struct BaseUrl {
   bool tls = false;
   HostPort address;
   std::string
-      prefix;  ///< path before the request's own, without a slash at its end; a final /v1 is cut
+      prefix;  ///< path before the request's own, without a slash at its end; a final /v1 or /v1beta is cut
 
-  /// The target to ask the upstream for. /v1 is there exactly once if the URL or the request had
-  /// it.
+  /// The target to ask the upstream for. The version is there exactly once if the URL or the request had it.
   [[nodiscard]] std::string target(std::string_view request_target) const;
   /// The value of Host: without the port if it is the scheme's own.
   [[nodiscard]] std::string host_field() const;
 
-  bool had_v1 = false;
+  std::string version = "";  ///< that was cut: "/v1", "/v1beta"
 };
 
 /// `invalid_input`: not http or https, credentials, query or fragment in it, or no host.
@@ -48,8 +47,8 @@ struct BaseUrl {
 struct UpstreamConfig {
   std::string name;
   BaseUrl url;
-  bool anthropic = false;         ///< speaks Anthropic's API: its requests go here
-  std::filesystem::path ca_file;  ///< PEM; "" is the system's store
+  Dialect dialect = Dialect::openai;  ///< whose requests go here
+  std::filesystem::path ca_file;      ///< PEM; "" is the system's store
   /// What the gateway shows the server of itself (mTLS); both or neither.
   std::filesystem::path client_certificate, client_key;
   /// Where the provider's credential is, which then takes the place of what the client sent; at most one of the two.

@@ -6,6 +6,7 @@
 #include "gateway/toml_reader.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace verbatim::gateway {
 
@@ -33,7 +34,8 @@ bool is_path(std::string_view text) {
 
 void read_upstream(Reader& reader, const toml::table& table, const std::string& key,
                    GatewayConfig& config) {
-  std::string name, url, dialect;
+  std::string name, url;
+  std::optional<Dialect> dialect;
   UpstreamConfig more;
   std::vector<std::string> environment_paths;
   std::int64_t environment_every_s = more.environment_every.count();
@@ -73,11 +75,12 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
               [&] {
                 more.environment_paths = {"/props", "/v1/models"};
               }}})},
-       {"dialect", reader.one_of({{"openai", [&] { dialect = "openai"; }},
-                                  {"anthropic", [&] { dialect = "anthropic"; }}})}});
+       {"dialect", reader.one_of({{"openai", [&] { dialect = Dialect::openai; }},
+                                  {"anthropic", [&] { dialect = Dialect::anthropic; }},
+                                  {"gemini", [&] { dialect = Dialect::gemini; }}})}});
   auto upstream = parse_upstream(name + "=" + url);
   if (!upstream) return reader.take(Reader::member(table, "url"), upstream.error());
-  more.anthropic = dialect.empty() ? upstream->anthropic : dialect == "anthropic";
+  more.dialect = dialect.value_or(upstream->dialect);
   more.name = upstream->name;
   more.url = upstream->url;
   if (!environment_paths.empty()) more.environment_paths = std::move(environment_paths);

@@ -249,7 +249,7 @@ Exchange::Exchange(Services& services, std::shared_ptr<ClientConnection> client,
       id_(services.ids.next()),
       record_id_(id_.str()),
       api_(api_of(head_)),
-      anthropic_(speaks_anthropic(head_)),
+      dialect_(dialect_of(head_)),
       tee_(*client_, services.clock, tee_options()) {
   if (rest != nullptr) {
     rest_ = std::make_unique<SampledSource>(*rest, services.config.limits.stream_record_bytes);
@@ -274,7 +274,7 @@ std::optional<Outcome> Exchange::read_question() {
   coded_ = !coding.empty() && !same_word(coding, "identity") && !body_.empty() &&
            !may_stream_body(api_, head_.fields);
   // Nothing is unpacked for strangers.
-  const bool known = services_.keys.empty() || services_.keys.knows(credential_of(head_.fields));
+  const bool known = services_.keys.empty() || services_.keys.knows(credential_of(head_));
   if (coded_ && known) {
     auto decoded = decode_content(coding, body_, services_.config.limits.decoded_bytes_max);
     if (!decoded && decoded.error().code == Errc::out_of_range) {
@@ -293,6 +293,7 @@ std::optional<Outcome> Exchange::read_question() {
   facts_ = read_request(api_, text());
   // Of a WebSocket the messages are not read: its target names the model.
   if (asks_for_websocket(head_)) facts_.model = query_parameter(head_.target, "model");
+  read_target(api_, head_.target, facts_);
   return std::nullopt;
 }
 
@@ -300,7 +301,9 @@ std::optional<Outcome> Exchange::read_question() {
 std::optional<Outcome> Exchange::find_no_admission() {
   if (services_.keys.empty()) return std::nullopt;
   const bool needs_model = api_ != Api::openai_models;
-  auto verdict = services_.keys.admit(credential_of(head_.fields), needs_model, facts_.model);
+  // Where a server may read another model in the path, none is known.
+  const std::string model = names_another_model(head_, facts_.model) ? "" : facts_.model;
+  auto verdict = services_.keys.admit(credential_of(head_), needs_model, model);
   if (auto* admission = std::get_if<KeyRing::Admission>(&verdict)) {
     admission_.emplace(std::move(*admission));
     return std::nullopt;
@@ -355,7 +358,7 @@ const std::string& Exchange::tenant() const {
 }
 
 void Exchange::begin_request_leaf() {
-  const std::string_view credential = credential_of(head_.fields);
+  const std::string credential = credential_of(head_);
   if (admission_) {
     subject_ = services_.recorder.subject_handle("gateway-key:" + admission_->key().hash.id);
   } else {
@@ -474,7 +477,7 @@ Exchange::Replaced Exchange::answer_error(Tee& tee, const Outcome& outcome) cons
   Replaced had{std::string(tee.fields().get("content-type")),
                std::string(tee.fields().get("content-encoding")), ""};
   had.body = tee.reset();
-  const std::string body = error_body(anthropic_, outcome.http_status, outcome.error_message,
+  const std::string body = error_body(dialect_, outcome.http_status, outcome.error_message,
                                       outcome.error_kind, record_id_);
   ResponseHead head;
   head.status = outcome.http_status;

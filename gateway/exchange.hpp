@@ -121,7 +121,7 @@ class Exchange {
   Uuid id_;
   std::string record_id_;  // what the client is told: id_, or the leaf that counts many rejections
   Api api_;
-  bool anthropic_;
+  Dialect dialect_;
   RequestFacts facts_;
   std::string subject_;
   std::shared_ptr<Upstream> upstream_;

@@ -35,6 +35,7 @@ audit::LeafDraft Exchange::request_leaf() {
   if (redacted_facts && asks_for_websocket(head_)) {
     redacted_facts->model = query_parameter(target, "model");
   }
+  if (redacted_facts) read_target(api_, target, *redacted_facts);
   const RequestFacts& facts = redacted_facts ? *redacted_facts : facts_;
   Json route = {{"api", api_name(api_)},
                 {"method", leaf_text(head_.method, 32)},
@@ -49,7 +50,7 @@ audit::LeafDraft Exchange::request_leaf() {
   }
   fields["route"] = std::move(route);
   describe_params(facts, fields);
-  if (facts_.is_json && api_ != Api::openai_models) {
+  if (facts_.is_json && may_sample(api_)) {
     fields["determinism"] = determinism_of(facts_);
   }
   if (rest_) fields["body"] = "streamed";
@@ -224,7 +225,9 @@ void Exchange::describe_end(const Outcome& outcome, const ResponseFacts& facts, 
   facts.describe(fields);
   if (!outcome.usage.is_null()) fields["usage"] = outcome.usage;
   if (!outcome.address.empty()) fields["upstream"]["address"] = outcome.address;
-  if (tee_.is_stream()) fields["stream"] = {{"events", tee_.facts().events()}};
+  if (tee_.is_stream() || tee_.facts().events() > 0) {
+    fields["stream"] = {{"events", tee_.facts().events()}};
+  }
   if (tee_.comments() > 0) fields["stream"]["keep_alive_comments"] = tee_.comments();
   Json timing = {{"total_us", services_.clock.steady_us() - arrived_us_}};
   if (const auto first = tee_.first_byte_us()) timing["first_byte_us"] = *first;

@@ -156,8 +156,9 @@ std::string nanoseconds(std::int64_t us) { return std::to_string(us * 1000); }
 
 OrderedJson opentelemetry_span(const Json& request, const Json& response) {
   const Json api = at(request, "route", "api"), upstream = at(request, "route", "upstream");
+  const std::string spoken = api.is_string() ? api.get<std::string>() : "";
   const auto operation = std::find_if(kOperations.begin(), kOperations.end(),
-                                      [&](const Operation& each) { return api == Json(each.api); });
+                                      [&](const Operation& each) { return spoken == each.api; });
   OrderedJson attributes = OrderedJson::object();
   std::string name;
   if (operation != kOperations.end()) {

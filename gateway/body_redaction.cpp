@@ -118,6 +118,7 @@ class Redactor {
   }
 
   void read(const BodyPart& part, BodyForm form) {
+    if (part.begin == part.end) return;  // an empty line of data
     const std::string_view text = body_.substr(part.begin, part.end - part.begin);
     // Text where the pointers expect JSON says what they cannot reach.
     const bool beyond_pointers = part.kind == BodyPart::Kind::text && form == BodyForm::events &&

@@ -165,6 +165,12 @@ class PassThrough(GeminiTest):
         for api, count in (("gemini.count_tokens", 1), ("gemini.embed_content", 2), ("openai.embeddings", 1)):
             self.assertIn(f'api="{api}",status="complete",cache="bypass"}} {count}', metrics)
 
+    def test_a_model_served_here_says_no_in_googles_shape(self):
+        with self.gateway("--model", f"demo={support.DEMO_MODEL}") as server:
+            refused = server.post("/v1beta/models/demo:generateContent", ASK)
+        self.assertEqual((refused.status, refused.json["error"]["status"]), (404, "NOT_FOUND"))
+        self.assertEqual(self.leaves(refused.record)["response"]["status"], "rejected")
+
     def test_the_dialect_decides_between_upstreams(self):
         with MockUpstream(lambda request: Reply.json('{"openai":1}')) as openai:
             self.start(lambda request: Reply.json(WHOLE), f'[[upstream]]\nname = "openai"\nurl = "{openai.url}"\n')

@@ -73,8 +73,8 @@ TEST(SecretPatterns, EmailAddressesEndWhereTheirDomainDoes) {
 
 TEST(SecretPatterns, ApiKeysAreToldByTheirBeginningAndLength) {
   const std::string tail(40, 'a');
-  for (const char* prefix : {"sk-", "sk-ant-", "sk-proj-", "sk_live_", "AKIA", "AIza", "ghp_",
-                             "glpat-", "xoxb-", "hf_", "github_pat_", "vb-"}) {
+  for (const char* prefix : {"sk-", "sk-ant-", "sk-proj-", "sk_live_", "AKIA", "AIza", "AQ.",
+                             "ghp_", "glpat-", "xoxb-", "hf_", "github_pat_", "vb-"}) {
     const std::string key = prefix + tail;
     EXPECT_EQ(found("key=" + key + ";", SecretKind::api_key), std::vector<std::string>{key});
   }
@@ -316,6 +316,17 @@ TEST(BodyRedaction, AnswerPointersReachTheSameTextsInStreams) {
       "data: {\"type\":\"response.output_text.done\",\"text\":\"secret\"}\n\n"
       "data: {\"type\":\"response.completed\",\"response\":{\"output\":[\"secret\"]}}\n\n";
   EXPECT_THAT(answer(Api::openai_responses, responses, by).text, Not(HasSubstr("secret")));
+}
+
+TEST(BodyRedaction, AnEmptyLineOfDataHoldsNothingToTakeOut) {
+  const auto by = rules({}, {"/choices/*/message/content"});
+  for (const std::string& stream : {std::string("data:"), std::string("data:\n\ndata: [DONE]\n\n"),
+                                    std::string("data:\ndata:")}) {
+    EXPECT_EQ(answer(Api::openai_chat, stream, by).text, stream);
+  }
+  const Redacted lines = answer(Api::openai_chat, "data: {}\ndata:", by);
+  EXPECT_EQ(lines.text, "data: \"REDACTED\"\ndata:");  // data in several lines is not read
+  EXPECT_EQ(lines.how.moved(14), lines.text.size());
 }
 
 TEST(BodyRedaction, WhatCannotBeReadIsNotKept) {

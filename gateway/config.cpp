@@ -269,6 +269,7 @@ std::string describe_config(const GatewayConfig& config) {
                   {"body_bytes_max", config.cache.body_bytes_max},
                   {"memory_bytes_max", config.cache.memory_bytes_max},
                   {"observe_percent", config.cache.observe_percent},
+                  {"compare_as", describe_normal_form(config.cache.compare_as)},
                   {"ttl_s", config.cache.ttl.count()}};
   describe_capture(config, out);
   describe_retention(config, out);

@@ -4,6 +4,7 @@
 #include "audit/log.hpp"
 #include "gateway/capture.hpp"
 #include "gateway/gateway_keys.hpp"
+#include "gateway/normal_form.hpp"
 #include "gateway/retention_rules.hpp"
 #include "local_engine/engine.hpp"
 #include "schema/error.hpp"
@@ -90,6 +91,8 @@ struct CachePolicy {
   std::size_t memory_bytes_max = 64u << 20;  ///< answers kept ready, beside the log
   /// So many of a hundred hits go upstream all the same, and what comes is compared with the canonical answer.
   std::uint32_t observe_percent = 0;
+  NormalForm
+      compare_as;  ///< the normal form in which they are compared too; empty: only as they are
 };
 
 struct Limits {

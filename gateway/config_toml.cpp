@@ -188,6 +188,21 @@ Reader::Keys cache_keys(Reader& r, CachePolicy& c) {
                                {"always", [&c] { set_cache_policy(c, true, true, true); }}})},
           {"share_remote", r.flag(c.share_remote)},
           {"observe_percent", r.count(c.observe_percent, 0, 100)},
+          {"compare_as",
+           [&r, &c](const toml::node& node, const std::string& key) {
+             std::vector<std::string> names;
+             r.texts(names)(node, key);
+             NormalForm steps;
+             for (const std::string& name : names) {
+               const auto step = normal_step_named(name);
+               if (!step) {
+                 r.fail(node, "'" + key + "' may hold nfc, whitespace, width; not '" + name + "'");
+               } else {
+                 steps.push_back(*step);
+               }
+             }
+             c.compare_as = normal_form_of(std::move(steps));
+           }},
           {"body_bytes_max", r.count(c.body_bytes_max, 0, std::int64_t{1} << 32)},
           {"memory_bytes_max", r.count(c.memory_bytes_max, 0, std::int64_t{1} << 36)},
           {"ttl_s", [&r, &c](const toml::node& node, const std::string& key) {

@@ -496,16 +496,14 @@ Exchange::Replaced Exchange::answer_error(Tee& tee, const Outcome& outcome) cons
 /// Compares an answer with the canonical one that would have been served.
 void Exchange::observe(const Outcome& outcome) {
   if (!observed_ || outcome.status != EndStatus::complete) return;
-  using Result = Observations::Result;
   const std::size_t bytes_max = services_.config.limits.decoded_bytes_max;
+  const NormalForm& form = services_.config.cache.compare_as;
   const auto known = answer_in_shape(api_, observed_->stored, AnswerShape{}, bytes_max);
   const auto fresh = decode_content(tee_.fields().get("content-encoding"), tee_.body(), bytes_max);
-  std::optional<std::string> expected, got;
-  if (known) expected = comparable_answer(api_, false, known->body);
-  if (fresh) got = comparable_answer(api_, tee_.is_stream(), *fresh);
-  observation_ = !expected || !got   ? Result::incomparable
-                 : *expected == *got ? Result::same
-                                     : Result::different;
+  std::optional<ComparableAnswer> expected, got;
+  if (known) expected = comparable_answer(api_, false, known->body, form);
+  if (fresh) got = comparable_answer(api_, tee_.is_stream(), *fresh, form);
+  observation_ = compare_answers(expected, got, form);
   services_.observations.count(facts_.model, *observation_);
 }
 

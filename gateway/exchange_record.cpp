@@ -120,10 +120,7 @@ audit::LeafDraft Exchange::response_leaf(const Outcome& outcome, std::string bod
   record_replaced(draft);
   record_engine(draft, outcome);
   record_websocket(draft);
-  if (observed_) {
-    draft.fields["observed"] = {{"origin", observed_->origin.str()}};
-    if (observation_) draft.fields["observed"]["result"] = observation_name(*observation_);
-  }
+  record_observation(draft);
   if (rest_) capture_.keep_sample(draft, rest_->sample, "request");
   if (may_be_canonical && capture_.repeatable()) {
     const auto ttl = services_.config.cache.ttl;
@@ -186,6 +183,25 @@ void Exchange::record_replaced(audit::LeafDraft& draft) {
                              services_.config.limits.decoded_bytes_max},
                             "upstream.body");
   if (seen.kept) capture_.keep(draft, "upstream.body", std::move(seen.bytes));
+}
+
+void Exchange::record_observation(audit::LeafDraft& draft) {
+  if (!observed_) return;
+  Json& observed = draft.fields["observed"];
+  observed["origin"] = observed_->origin.str();
+  if (!observation_) return;
+  observed["result"] = observation_name(observation_->result);
+  if (!observation_->form.empty()) {
+    observed["form"] = describe_normal_form(observation_->form);
+    observed["normal_result"] = observation_name(observation_->normal_result);
+  }
+  if (observation_->digests.empty()) return;
+  // Digests would confirm a guess of what was taken out; and they are of texts, so they are a content.
+  if (capture_.repeatable()) {
+    draft.contents.push_back({"response.observed", observation_->digests});
+  } else {
+    capture_.leave_out("response.observed", capture_.reason());
+  }
 }
 
 void Exchange::record_websocket(audit::LeafDraft& draft) {

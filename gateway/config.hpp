@@ -91,8 +91,8 @@ struct CachePolicy {
   std::size_t memory_bytes_max = 64u << 20;  ///< answers kept ready, beside the log
   /// So many of a hundred hits go upstream all the same, and what comes is compared with the canonical answer.
   std::uint32_t observe_percent = 0;
-  NormalForm
-      compare_as;  ///< the normal form in which they are compared too; empty: only as they are
+  /// The normal form in which they are compared too; empty: only as they are.
+  NormalForm compare_as = {};
 };
 
 struct Limits {

@@ -17,7 +17,7 @@ namespace verbatim::cli {
 namespace {
 
 /// What leaves commit to: schema/leaf.md.
-constexpr std::array<std::string_view, 18> kFields = {"request.body",
+constexpr std::array<std::string_view, 19> kFields = {"request.body",
                                                       "request.headers",
                                                       "request.digest",
                                                       "response.body",
@@ -26,6 +26,7 @@ constexpr std::array<std::string_view, 18> kFields = {"request.body",
                                                       "response.tokens",
                                                       "response.layers",
                                                       "response.fingerprint",
+                                                      "response.observed",
                                                       "response.digest",
                                                       "upstream.body",
                                                       "websocket.client",

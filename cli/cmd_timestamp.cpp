@@ -115,7 +115,7 @@ int run_ask(const Context& context, const TimestampFlags& flags) {
   auto base = gateway::parse_base_url(flags.tsa);
   if (!base) return fail(base.error());
   base->prefix.clear();
-  base->had_v1 = false;
+  base->version.clear();
   // Before anybody is asked: a typing error is no reason to.
   if (const auto trust = trust_from(flags.tsa_ca); !trust) return fail(trust.error());
   const auto reader = audit::LogReader::open(context.data);

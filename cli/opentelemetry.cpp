@@ -21,7 +21,10 @@ constexpr std::array kOperations = {
     Operation{"openai.chat", "chat", "openai"},
     Operation{"openai.completions", "text_completion", "openai"},
     Operation{"openai.responses", "chat", "openai"},
+    Operation{"openai.embeddings", "embeddings", "openai"},
     Operation{"anthropic.messages", "chat", "anthropic"},
+    Operation{"gemini.generate_content", "generate_content", "gcp.gen_ai"},
+    Operation{"gemini.embed_content", "embeddings", "gcp.gen_ai"},
 };
 
 /// A leaf's member, and the attribute that says the same.
@@ -41,6 +44,9 @@ constexpr std::array kInteger = {
     Renamed{"top_k", "gen_ai.request.top_k"},
     Renamed{"seed", "gen_ai.request.seed"},
     Renamed{"n", "gen_ai.request.choice.count"},
+    Renamed{"candidate_count", "gen_ai.request.choice.count"},
+    Renamed{"dimensions", "gen_ai.embeddings.dimension.count"},
+    Renamed{"output_dimensionality", "gen_ai.embeddings.dimension.count"},
 };
 constexpr std::array kUpstream = {
     Renamed{"model", "gen_ai.response.model"},
@@ -86,10 +92,13 @@ void set_request(const Json& request, OrderedJson& attributes) {
   for (const auto& [member, attribute] : kInteger) {
     const auto value = number<std::int64_t>(at(request, "params", member));
     // One choice is what everybody asks for: the conventions leave it out.
-    if (value && !(member == "n" && *value == 1)) attributes[std::string(attribute)] = *value;
+    const bool one_choice = attribute == "gen_ai.request.choice.count" && value == 1;
+    if (value && !one_choice) attributes[std::string(attribute)] = *value;
   }
   if (const Json stream = at(request, "params", "stream"); stream == "true" || stream == "false")
     attributes["gen_ai.request.stream"] = stream == "true";
+  if (const Json format = at(request, "params", "encoding_format"); format.is_string())
+    attributes["gen_ai.request.encoding_formats"] = OrderedJson::array({format});
   if (const Json agent = at(request, "client", "user_agent"); agent.is_string())
     attributes["user_agent.original"] = agent;
 }
@@ -147,8 +156,9 @@ std::string nanoseconds(std::int64_t us) { return std::to_string(us * 1000); }
 
 OrderedJson opentelemetry_span(const Json& request, const Json& response) {
   const Json api = at(request, "route", "api"), upstream = at(request, "route", "upstream");
+  const std::string spoken = api.is_string() ? api.get<std::string>() : "";
   const auto operation = std::find_if(kOperations.begin(), kOperations.end(),
-                                      [&](const Operation& each) { return api == Json(each.api); });
+                                      [&](const Operation& each) { return spoken == each.api; });
   OrderedJson attributes = OrderedJson::object();
   std::string name;
   if (operation != kOperations.end()) {

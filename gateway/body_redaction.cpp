@@ -19,12 +19,32 @@ const std::string kUnreadable = "unreadable";
 const std::string kDerived = "derived";
 
 /// Members that tell a text once more, in another form.
-constexpr std::array<std::string_view, 6> kDerivedMembers = {
-    "logprobs",  "prompt_logprobs",  "top_logprobs",
-    "token_ids", "prompt_token_ids", "prompt_tokens_ids"};
+constexpr std::array<std::string_view, 10> kDerivedMembers = {
+    "logprobs",          "prompt_logprobs", "top_logprobs", "token_ids", "prompt_token_ids",
+    "prompt_tokens_ids", "logprobsResult",  "avgLogprobs",  "embedding", "embeddings"};
 /// Members of an array's item, and of an event, that say to which text its strings belong.
-constexpr std::array<std::string_view, 5> kPlaceMembers = {"index", "type", "output_index",
-                                                           "content_index", "item_id"};
+constexpr std::array<std::string_view, 6> kPlaceMembers = {
+    "index", "type", "output_index", "content_index", "item_id", "thought"};
+
+/// One of Google's answers: the parts of a candidate make one text, in a whole answer as in a stream; and a stream may be
+/// a JSON array of what else would be its events.
+bool is_gemini_answer(const BodyQuestion& question) {
+  return question.answer && question.api == Api::gemini_generate_content;
+}
+
+bool begins_with_bracket(std::string_view body) {
+  return body.substr(std::min(body.find_first_not_of(" \t\r\n"), body.size())).starts_with('[');
+}
+
+/// The items of a body that is a JSON array, each as a part.
+std::vector<BodyPart> items_of(std::string_view body) {
+  std::vector<BodyPart> parts;
+  each_item(body, [&](std::string_view item) {
+    const auto begin = static_cast<std::size_t>(item.data() - body.data());
+    parts.push_back({begin, begin + item.size(), BodyPart::Kind::json});
+  });
+  return parts;
+}
 
 /// One redaction of one body. Walks over its JSON once, noting where strings are; then searches, and makes the edits.
 class Redactor {
@@ -40,7 +60,11 @@ class Redactor {
   }
 
   BodyRedaction run() {
-    const BodyParts parts = take_apart(question_.content_type, body_);
+    BodyParts parts = take_apart(question_.content_type, body_);
+    const bool gemini = is_gemini_answer(question_);
+    if (gemini && parts.form == BodyForm::json && begins_with_bracket(body_)) {
+      parts.parts = items_of(body_);
+    }
     if (parts.form == BodyForm::events && question_.answer) extend_to_events();
     const bool pointless = parts.form == BodyForm::text && !pointers_.empty();
     if (parts.form == BodyForm::opaque || pointless) {
@@ -48,7 +72,7 @@ class Redactor {
       return std::move(out_);
     }
     // The strings of one JSON value are texts of their own; those of many are pieces of the same ones.
-    in_pieces_ = parts.form != BodyForm::json;
+    in_pieces_ = parts.form != BodyForm::json || gemini;
     for (const BodyPart& part : parts.parts) read(part, parts.form);
     search_channels();
     take_out_derived();
@@ -94,6 +118,7 @@ class Redactor {
   }
 
   void read(const BodyPart& part, BodyForm form) {
+    if (part.begin == part.end) return;  // an empty line of data
     const std::string_view text = body_.substr(part.begin, part.end - part.begin);
     // Text where the pointers expect JSON says what they cannot reach.
     const bool beyond_pointers = part.kind == BodyPart::Kind::text && form == BodyForm::events &&
@@ -260,6 +285,8 @@ class Redactor {
     if (!tells || text.size() > 128 || text.front() == '{' || text.front() == '[') return;
     // The type of an event names its kind; deeper down it would only part what belongs together.
     if (name == "type" && frames_.size() > 1) return;
+    // Google leaves out what is 0 or false, or says it.
+    if (is_gemini_answer(question_) && (text == "0" || text == "false")) return;
     nodes_[node_at(frames_.size() - 1)].place.append(name).append("=").append(text).append(";");
   }
 

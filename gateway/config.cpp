@@ -42,6 +42,16 @@ Result<std::pair<std::string, std::string>> parse_pair(std::string_view text,
   return std::pair(std::string(text.substr(0, equals)), std::string(text.substr(equals + 1)));
 }
 
+/// What an upstream speaks, by what it is called; Google has OpenAI's API as well, in a folder of its own.
+Dialect dialect_by_name(std::string_view name, std::string_view host, std::string_view prefix) {
+  const auto is_called = [&](std::string_view word) {
+    return name.find(word) != std::string_view::npos || host.find(word) != std::string_view::npos;
+  };
+  if (is_called("anthropic")) return Dialect::anthropic;
+  const bool google = is_called("gemini") || is_called("google");
+  return google && !prefix.ends_with("/openai") ? Dialect::gemini : Dialect::openai;
+}
+
 /// What a URL's host may be once its escapes are undone: nothing that ends a line or begins another part of a message.
 bool is_plain_host(std::string_view host) {
   return !host.empty() && std::none_of(host.begin(), host.end(), [](char c) {
@@ -108,18 +118,20 @@ Result<BaseUrl> parse_base_url(std::string_view text) {
   }
   base.prefix = std::string(url.encoded_path());
   while (base.prefix.ends_with('/')) base.prefix.pop_back();
-  if (base.prefix.ends_with("/v1")) {
-    base.prefix.resize(base.prefix.size() - 3);
-    base.had_v1 = true;
+  for (const std::string_view version : {"/v1", "/v1beta"}) {
+    if (!base.version.empty() || !base.prefix.ends_with(version)) continue;
+    base.prefix.resize(base.prefix.size() - version.size());
+    base.version = version;
   }
   return base;
 }
 
 std::string BaseUrl::target(std::string_view request_target) const {
-  const bool has_v1 = request_target == "/v1" || request_target.starts_with("/v1/") ||
-                      request_target.starts_with("/v1?");
+  const std::string_view first = request_target.substr(0, request_target.find_first_of("/?", 1));
+  // Google has the same methods under several versions: the request's is the one that is meant.
+  const bool has_version = first == "/v1" || (version == "/v1beta" && first.starts_with("/v1"));
   std::string out = prefix;
-  if (had_v1 && !has_v1) out += "/v1";
+  if (!has_version) out += version;
   return out.append(request_target);
 }
 
@@ -137,8 +149,7 @@ Result<UpstreamConfig> parse_upstream(std::string_view text) {
   UpstreamConfig upstream;
   upstream.name = pair->first;
   upstream.url = *url;
-  upstream.anthropic = lower(pair->first).find("anthropic") != std::string::npos ||
-                       lower(url->address.host).find("anthropic") != std::string::npos;
+  upstream.dialect = dialect_by_name(lower(pair->first), lower(url->address.host), url->prefix);
   return upstream;
 }
 
@@ -219,7 +230,7 @@ std::string describe_config(const GatewayConfig& config) {
                                 {"tls", upstream.url.tls},
                                 {"address", upstream.url.address.str()},
                                 {"prefix", upstream.url.prefix},
-                                {"dialect", upstream.anthropic ? "anthropic" : "openai"},
+                                {"dialect", dialect_name(upstream.dialect)},
                                 {"ca_file", upstream.ca_file.string()},
                                 {"client_certificate", upstream.client_certificate.string()},
                                 {"client_key", !upstream.client_key.empty()},
@@ -261,6 +272,7 @@ std::string describe_config(const GatewayConfig& config) {
                   {"body_bytes_max", config.cache.body_bytes_max},
                   {"memory_bytes_max", config.cache.memory_bytes_max},
                   {"observe_percent", config.cache.observe_percent},
+                  {"compare_as", describe_normal_form(config.cache.compare_as)},
                   {"ttl_s", config.cache.ttl.count()}};
   describe_capture(config, out);
   describe_retention(config, out);

@@ -4,6 +4,7 @@
 #include "audit/log.hpp"
 #include "gateway/capture.hpp"
 #include "gateway/gateway_keys.hpp"
+#include "gateway/normal_form.hpp"
 #include "gateway/retention_rules.hpp"
 #include "local_engine/engine.hpp"
 #include "schema/error.hpp"
@@ -31,15 +32,14 @@ struct BaseUrl {
   bool tls = false;
   HostPort address;
   std::string
-      prefix;  ///< path before the request's own, without a slash at its end; a final /v1 is cut
+      prefix;  ///< path before the request's own, without a slash at its end; a final /v1 or /v1beta is cut
 
-  /// The target to ask the upstream for. /v1 is there exactly once if the URL or the request had
-  /// it.
+  /// The target to ask the upstream for. The version is there exactly once if the URL or the request had it.
   [[nodiscard]] std::string target(std::string_view request_target) const;
   /// The value of Host: without the port if it is the scheme's own.
   [[nodiscard]] std::string host_field() const;
 
-  bool had_v1 = false;
+  std::string version = "";  ///< that was cut: "/v1", "/v1beta"
 };
 
 /// `invalid_input`: not http or https, credentials, query or fragment in it, or no host.
@@ -48,8 +48,8 @@ struct BaseUrl {
 struct UpstreamConfig {
   std::string name;
   BaseUrl url;
-  bool anthropic = false;         ///< speaks Anthropic's API: its requests go here
-  std::filesystem::path ca_file;  ///< PEM; "" is the system's store
+  Dialect dialect = Dialect::openai;  ///< whose requests go here
+  std::filesystem::path ca_file;      ///< PEM; "" is the system's store
   /// What the gateway shows the server of itself (mTLS); both or neither.
   std::filesystem::path client_certificate, client_key;
   /// Where the provider's credential is, which then takes the place of what the client sent; at most one of the two.
@@ -91,6 +91,8 @@ struct CachePolicy {
   std::size_t memory_bytes_max = 64u << 20;  ///< answers kept ready, beside the log
   /// So many of a hundred hits go upstream all the same, and what comes is compared with the canonical answer.
   std::uint32_t observe_percent = 0;
+  /// The normal form in which they are compared too; empty: only as they are.
+  NormalForm compare_as = {};
 };
 
 struct Limits {

@@ -7,6 +7,7 @@
 #include "gateway/toml_reader.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace verbatim::gateway {
 
@@ -34,7 +35,8 @@ bool is_path(std::string_view text) {
 
 void read_upstream(Reader& reader, const toml::table& table, const std::string& key,
                    GatewayConfig& config) {
-  std::string name, url, dialect;
+  std::string name, url;
+  std::optional<Dialect> dialect;
   UpstreamConfig more;
   std::vector<std::string> environment_paths;
   std::int64_t environment_every_s = more.environment_every.count();
@@ -74,11 +76,12 @@ void read_upstream(Reader& reader, const toml::table& table, const std::string& 
               [&] {
                 more.environment_paths = {"/props", "/v1/models"};
               }}})},
-       {"dialect", reader.one_of({{"openai", [&] { dialect = "openai"; }},
-                                  {"anthropic", [&] { dialect = "anthropic"; }}})}});
+       {"dialect", reader.one_of({{"openai", [&] { dialect = Dialect::openai; }},
+                                  {"anthropic", [&] { dialect = Dialect::anthropic; }},
+                                  {"gemini", [&] { dialect = Dialect::gemini; }}})}});
   auto upstream = parse_upstream(name + "=" + url);
   if (!upstream) return reader.take(Reader::member(table, "url"), upstream.error());
-  more.anthropic = dialect.empty() ? upstream->anthropic : dialect == "anthropic";
+  more.dialect = dialect.value_or(upstream->dialect);
   more.name = upstream->name;
   more.url = upstream->url;
   if (!environment_paths.empty()) more.environment_paths = std::move(environment_paths);
@@ -209,6 +212,21 @@ Reader::Keys cache_keys(Reader& r, CachePolicy& c) {
                                {"always", [&c] { set_cache_policy(c, true, true, true); }}})},
           {"share_remote", r.flag(c.share_remote)},
           {"observe_percent", r.count(c.observe_percent, 0, 100)},
+          {"compare_as",
+           [&r, &c](const toml::node& node, const std::string& key) {
+             std::vector<std::string> names;
+             r.texts(names)(node, key);
+             NormalForm steps;
+             for (const std::string& name : names) {
+               const auto step = normal_step_named(name);
+               if (!step) {
+                 r.fail(node, "'" + key + "' may hold nfc, whitespace, width; not '" + name + "'");
+               } else {
+                 steps.push_back(*step);
+               }
+             }
+             c.compare_as = normal_form_of(std::move(steps));
+           }},
           {"body_bytes_max", r.count(c.body_bytes_max, 0, std::int64_t{1} << 32)},
           {"memory_bytes_max", r.count(c.memory_bytes_max, 0, std::int64_t{1} << 36)},
           {"ttl_s", [&r, &c](const toml::node& node, const std::string& key) {

@@ -248,11 +248,12 @@ std::string observed_html(const DashboardFacts& facts) {
   for (const auto& [model, counts] : facts.observations.by_model()) {
     same += counts.same;
     different += counts.different;
-    rows += "<tr><td>" + escaped(model) + "</td><td class=\"number\">" + grouped(counts.same) +
-            "</td><td class=\"number\">" + grouped(counts.different) +
-            "</td><td class=\"number\">" + grouped(counts.incomparable) +
-            "</td><td class=\"number\">" + share(counts.different, counts.same + counts.different) +
-            "</td></tr>";
+    rows +=
+        "<tr><td>" + escaped(model) + "</td><td class=\"number\">" + grouped(counts.same) +
+        "</td><td class=\"number\">" + grouped(counts.different) + "</td><td class=\"number\">" +
+        grouped(counts.incomparable) + "</td><td class=\"number\">" +
+        share(counts.different, counts.same + counts.different) + "</td><td class=\"number\">" +
+        share(counts.normal_different, counts.normal_same + counts.normal_different) + "</td></tr>";
   }
   const std::string lead =
       big(share(different, same + different), "of repeated answers were different");
@@ -264,7 +265,8 @@ std::string observed_html(const DashboardFacts& facts) {
   return lead +
          "<table><tr><th>model</th><th class=\"number\">same</th><th "
          "class=\"number\">different</th>"
-         "<th class=\"number\">not comparable</th><th class=\"number\">divergence</th></tr>" +
+         "<th class=\"number\">not comparable</th><th class=\"number\">divergence</th>"
+         "<th class=\"number\">in normal form</th></tr>" +
          rows + "</table>";
 }
 

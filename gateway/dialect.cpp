@@ -1,5 +1,6 @@
 #include "gateway/dialect.hpp"
 
+#include "gateway/gemini.hpp"
 #include "gateway/header_rules.hpp"
 #include "gateway/json_scan.hpp"
 
@@ -13,7 +14,7 @@ namespace verbatim::gateway {
 namespace {
 
 /// Members of a request that decide what is sampled or how it is sent.
-constexpr std::array<std::string_view, 28> kParams = {"temperature",
+constexpr std::array<std::string_view, 30> kParams = {"temperature",
                                                       "top_p",
                                                       "top_k",
                                                       "min_p",
@@ -40,8 +41,22 @@ constexpr std::array<std::string_view, 28> kParams = {"temperature",
                                                       "reasoning_effort",
                                                       "tool_choice",
                                                       "parallel_tool_calls",
-                                                      "ignore_eos"};
+                                                      "ignore_eos",
+                                                      "dimensions",
+                                                      "encoding_format"};
 constexpr std::size_t kParamBytesMax = 512;
+
+constexpr std::array kApis = {Api::generic,
+                              Api::openai_chat,
+                              Api::openai_completions,
+                              Api::openai_models,
+                              Api::openai_responses,
+                              Api::openai_embeddings,
+                              Api::anthropic_messages,
+                              Api::anthropic_count_tokens,
+                              Api::gemini_generate_content,
+                              Api::gemini_count_tokens,
+                              Api::gemini_embed_content};
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
@@ -67,24 +82,10 @@ bool has_dot_segment(std::string_view path) {
   return false;
 }
 
-/// True for 0, -0, 0.0, 0e5: any way to write it.
-bool is_zero(std::string_view number) {
-  const std::size_t mantissa_end = std::min(number.find_first_of("eE"), number.size());
-  const std::string_view mantissa = number.substr(0, mantissa_end);
-  return !mantissa.empty() && mantissa.find_first_of("123456789") == std::string_view::npos &&
-         mantissa.find('0') != std::string_view::npos && mantissa.front() != '"';
-}
-
 void read_stream_options(std::string_view value, RequestFacts& facts) {
   each_member(value, [&](const JsonMember& member) {
     if (member.key == "include_usage") facts.include_usage = member.value == "true";
   });
-}
-
-/// A member's name as every JSON parser reads it: "mod\u0065l" is "model".
-std::string name_of(const JsonMember& member) {
-  if (member.key.find('\\') == std::string_view::npos) return std::string(member.key);
-  return json_string(member.whole.substr(0, member.key.size() + 2)).value_or("");
 }
 
 void read_member(std::string_view key, std::string_view value, RequestFacts& facts) {
@@ -102,6 +103,23 @@ void read_member(std::string_view key, std::string_view value, RequestFacts& fac
     const auto text = json_string(value);
     facts.params.emplace_back(key, leaf_text(text ? *text : std::string(value), kParamBytesMax));
   }
+}
+
+/// Paths that nobody but Google has: of its API's versions, of its methods, and of its Live sessions.
+bool is_google_path(std::string_view path) {
+  for (const std::string_view part : {"/v1beta/", "/v1alpha/", "/v1beta1/", "/ws/google."}) {
+    if (path.find(part) != std::string_view::npos) return true;
+  }
+  const auto call = method_call_of(path);
+  return call && api_of_gemini_method(call->method);
+}
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+  }
+  return out;
 }
 
 std::string_view anthropic_type(int status) {
@@ -141,8 +159,18 @@ std::string_view api_name(Api api) {
       return "openai.models";
     case Api::openai_responses:
       return "openai.responses";
+    case Api::openai_embeddings:
+      return "openai.embeddings";
     case Api::anthropic_messages:
       return "anthropic.messages";
+    case Api::anthropic_count_tokens:
+      return "anthropic.count_tokens";
+    case Api::gemini_generate_content:
+      return "gemini.generate_content";
+    case Api::gemini_count_tokens:
+      return "gemini.count_tokens";
+    case Api::gemini_embed_content:
+      return "gemini.embed_content";
     case Api::generic:
       break;
   }
@@ -150,8 +178,7 @@ std::string_view api_name(Api api) {
 }
 
 std::optional<Api> api_named(std::string_view name) {
-  for (const Api api : {Api::generic, Api::openai_chat, Api::openai_completions, Api::openai_models,
-                        Api::openai_responses, Api::anthropic_messages}) {
+  for (const Api api : kApis) {
     if (name == api_name(api)) return api;
   }
   return std::nullopt;
@@ -162,25 +189,74 @@ bool generates_text(Api api) {
          api == Api::anthropic_messages;
 }
 
+bool is_gemini(Api api) {
+  return api == Api::gemini_generate_content || api == Api::gemini_count_tokens ||
+         api == Api::gemini_embed_content;
+}
+
+bool may_sample(Api api) {
+  switch (api) {
+    case Api::openai_models:
+    case Api::openai_embeddings:
+    case Api::anthropic_count_tokens:
+    case Api::gemini_count_tokens:
+    case Api::gemini_embed_content:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool streams_have_an_end(Api api) {
+  return generates_text(api) || api == Api::openai_responses || api == Api::gemini_generate_content;
+}
+
 Api api_of(const RequestHead& head) {
-  const std::string_view path = path_behind_v1(path_of(head.target));
+  const std::string_view whole_path = path_of(head.target);
+  const auto call = method_call_of(whole_path);
+  const auto gemini = call ? api_of_gemini_method(call->method) : std::nullopt;
+  if (gemini) return head.method == "POST" ? *gemini : Api::generic;
+  const std::string_view path = path_behind_v1(whole_path);
   if (head.method == "POST") {
     if (path.ends_with("/chat/completions")) return Api::openai_chat;
     if (path == "/completions") return Api::openai_completions;
     if (path == "/responses") return Api::openai_responses;
+    if (path == "/embeddings") return Api::openai_embeddings;
     if (path == "/messages") return Api::anthropic_messages;
+    if (path == "/messages/count_tokens") return Api::anthropic_count_tokens;
   }
+  // What is sent as a GET and meant as something else is no list of models.
   if ((head.method == "GET" || head.method == "HEAD") &&
+      !head.fields.has("x-http-method-override") &&
       (path == "/models" || (path.starts_with("/models/") && !has_dot_segment(path)))) {
     return Api::openai_models;
   }
   return Api::generic;
 }
 
-bool speaks_anthropic(const RequestHead& head) {
-  if (head.fields.has("anthropic-version")) return true;
-  const std::string_view path = path_behind_v1(path_of(head.target));
-  return path == "/messages" || path.starts_with("/messages/");
+std::string_view dialect_name(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::openai:
+      return "openai";
+    case Dialect::anthropic:
+      return "anthropic";
+    case Dialect::gemini:
+      return "gemini";
+  }
+  return "";
+}
+
+Dialect dialect_of(const RequestHead& head) {
+  if (head.fields.has("anthropic-version")) return Dialect::anthropic;
+  const std::string_view path = path_of(head.target);
+  const std::string_view behind = path_behind_v1(path);
+  if (behind == "/messages" || behind.starts_with("/messages/")) return Dialect::anthropic;
+  if (is_google_path(path)) return Dialect::gemini;
+  const Api api = api_of(head);
+  if (api != Api::generic && api != Api::openai_models) return Dialect::openai;
+  const bool googles_key =
+      head.fields.has("x-goog-api-key") || !query_parameter(head.target, "key").empty();
+  return googles_key ? Dialect::gemini : Dialect::openai;
 }
 
 bool may_stream_body(Api api, const Fields& fields) {
@@ -193,18 +269,35 @@ RequestFacts read_request(Api api, std::string_view body) {
   RequestFacts facts;
   std::set<std::string> names;
   bool once = true;
+  const bool gemini = is_gemini(api);
   bool kept = api == Api::openai_responses;  // which keeps what it answers unless told not to
   const bool whole = each_member(body, [&](const JsonMember& member) {
-    std::string name = name_of(member);
+    std::string name = gemini ? proto_name(member_name(member)) : member_name(member);
     if (name == "store" && member.value == "false") kept = false;
-    read_member(name, member.value, facts);
+    if (gemini) {
+      once = read_gemini_member(name, member.value, facts) && once;
+    } else {
+      read_member(name, member.value, facts);
+    }
     once = names.insert(std::move(name)).second && once;
   });
   // Parsers differ in which of two members of one name they take, and in what they read of a text that is no JSON.
   if (!whole || !once) return nothing;
   facts.is_json = true;
   facts.stateful = facts.stateful || kept;
+  if (facts.two_models) facts.model.clear();
   return facts;
+}
+
+void read_target(Api api, std::string_view target, RequestFacts& facts) {
+  const auto call = method_call_of(path_of(target));
+  if (!call || api == Api::openai_models) return;
+  if (!facts.model.empty() && short_model_name(facts.model) != call->model) facts.two_models = true;
+  facts.model = facts.two_models ? "" : call->model;
+  if (api == Api::gemini_generate_content && is_streaming_method(call->method)) {
+    facts.stream = true;
+    facts.params.emplace_back("stream", "true");
+  }
 }
 
 std::string_view determinism_of(const RequestFacts& facts) {
@@ -212,10 +305,21 @@ std::string_view determinism_of(const RequestFacts& facts) {
   return facts.seeded ? "seeded" : "sampled";
 }
 
-std::string error_body(bool anthropic, int status, std::string_view message, std::string_view code,
+std::string error_body(Dialect dialect, int status, std::string_view message, std::string_view code,
                        std::string_view record_id) {
   std::string out;
-  if (anthropic) {
+  if (dialect == Dialect::gemini) {
+    out = R"({"error":{"code":)" + std::to_string(status) + R"(,"message":)";
+    append_json_string(out, message);
+    out += R"(,"status":)";
+    append_json_string(out, google_status(status));
+    out += R"(,"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":)";
+    append_json_string(out, upper(code));
+    out +=
+        R"(,"domain":"verbatim"},{"@type":"type.googleapis.com/google.rpc.RequestInfo","requestId":)";
+    append_json_string(out, record_id);
+    out += "}]}}";
+  } else if (dialect == Dialect::anthropic) {
     out = R"({"type":"error","error":{"type":)";
     append_json_string(out, anthropic_type(status));
     out += R"(,"message":)";

@@ -246,7 +246,7 @@ Exchange::Exchange(Services& services, std::shared_ptr<ClientConnection> client,
       id_(services.ids.next()),
       record_id_(id_.str()),
       api_(api_of(head_)),
-      anthropic_(speaks_anthropic(head_)),
+      dialect_(dialect_of(head_)),
       tee_(*client_, services.clock, tee_options()) {
   if (rest != nullptr) {
     rest_ = std::make_unique<SampledSource>(*rest, services.config.limits.stream_record_bytes);
@@ -294,7 +294,7 @@ std::optional<Outcome> Exchange::read_question() {
   coded_ = !coding.empty() && !same_word(coding, "identity") && !body_.empty() &&
            !may_stream_body(api_, head_.fields);
   // Nothing is unpacked for strangers.
-  const bool known = services_.keys.empty() || services_.keys.knows(credential_of(head_.fields));
+  const bool known = services_.keys.empty() || services_.keys.knows(credential_of(head_));
   if (coded_ && known) {
     auto decoded = decode_content(coding, body_, services_.config.limits.decoded_bytes_max);
     if (!decoded && decoded.error().code == Errc::out_of_range) {
@@ -313,6 +313,7 @@ std::optional<Outcome> Exchange::read_question() {
   facts_ = read_request(api_, text());
   // Of a WebSocket the messages are not read: its target names the model.
   if (asks_for_websocket(head_)) facts_.model = query_parameter(head_.target, "model");
+  read_target(api_, head_.target, facts_);
   return std::nullopt;
 }
 
@@ -320,7 +321,9 @@ std::optional<Outcome> Exchange::read_question() {
 std::optional<Outcome> Exchange::find_no_admission() {
   if (services_.keys.empty()) return std::nullopt;
   const bool needs_model = api_ != Api::openai_models;
-  auto verdict = services_.keys.admit(credential_of(head_.fields), needs_model, facts_.model);
+  // Where a server may read another model in the path, none is known.
+  const std::string model = names_another_model(head_, facts_.model) ? "" : facts_.model;
+  auto verdict = services_.keys.admit(credential_of(head_), needs_model, model);
   if (auto* admission = std::get_if<KeyRing::Admission>(&verdict)) {
     admission_.emplace(std::move(*admission));
     return std::nullopt;
@@ -375,7 +378,7 @@ const std::string& Exchange::tenant() const {
 }
 
 void Exchange::begin_request_leaf() {
-  const std::string_view credential = credential_of(head_.fields);
+  const std::string credential = credential_of(head_);
   if (admission_) {
     subject_ = services_.recorder.subject_handle("gateway-key:" + admission_->key().hash.id);
   } else {
@@ -494,7 +497,7 @@ Exchange::Replaced Exchange::answer_error(Tee& tee, const Outcome& outcome) cons
   Replaced had{std::string(tee.fields().get("content-type")),
                std::string(tee.fields().get("content-encoding")), ""};
   had.body = tee.reset();
-  const std::string body = error_body(anthropic_, outcome.http_status, outcome.error_message,
+  const std::string body = error_body(dialect_, outcome.http_status, outcome.error_message,
                                       outcome.error_kind, record_id_);
   ResponseHead head;
   head.status = outcome.http_status;
@@ -513,16 +516,14 @@ Exchange::Replaced Exchange::answer_error(Tee& tee, const Outcome& outcome) cons
 /// Compares an answer with the canonical one that would have been served.
 void Exchange::observe(const Outcome& outcome) {
   if (!observed_ || outcome.status != EndStatus::complete) return;
-  using Result = Observations::Result;
   const std::size_t bytes_max = services_.config.limits.decoded_bytes_max;
+  const NormalForm& form = services_.config.cache.compare_as;
   const auto known = answer_in_shape(api_, observed_->stored, AnswerShape{}, bytes_max);
   const auto fresh = decode_content(tee_.fields().get("content-encoding"), tee_.body(), bytes_max);
-  std::optional<std::string> expected, got;
-  if (known) expected = comparable_answer(api_, false, known->body);
-  if (fresh) got = comparable_answer(api_, tee_.is_stream(), *fresh);
-  observation_ = !expected || !got   ? Result::incomparable
-                 : *expected == *got ? Result::same
-                                     : Result::different;
+  std::optional<ComparableAnswer> expected, got;
+  if (known) expected = comparable_answer(api_, false, known->body, form);
+  if (fresh) got = comparable_answer(api_, tee_.is_stream(), *fresh, form);
+  observation_ = compare_answers(expected, got, form);
   services_.observations.count(facts_.model, *observation_);
 }
 

@@ -71,6 +71,7 @@ class Exchange {
   [[nodiscard]] std::optional<ResponseFacts> record_answer(audit::LeafDraft& draft,
                                                            std::string body);
   void record_replaced(audit::LeafDraft& draft);
+  void record_observation(audit::LeafDraft& draft);
   void record_websocket(audit::LeafDraft& draft);
   void observe(const Outcome& outcome);
   void record_engine(audit::LeafDraft& draft, const Outcome& outcome);
@@ -122,7 +123,7 @@ class Exchange {
   Uuid id_;
   std::string record_id_;  // what the client is told: id_, or the leaf that counts many rejections
   Api api_;
-  bool anthropic_;
+  Dialect dialect_;
   RequestFacts facts_;
   std::string subject_;
   std::shared_ptr<Upstream> upstream_;
@@ -140,9 +141,9 @@ class Exchange {
   std::unique_ptr<Flights::Leader> leading_;
   std::shared_ptr<const CanonicalAnswer> hit_;
 
-  std::shared_ptr<const CanonicalAnswer> observed_;  // a hit that goes upstream all the same
-  std::optional<Observations::Result> observation_;  // how what came compares with it
-  std::unique_ptr<WebSocketTunnel> websocket_;       // where one was asked for
+  std::shared_ptr<const CanonicalAnswer> observed_;      // a hit that goes upstream all the same
+  std::optional<Observations::Comparison> observation_;  // how what came compares with it
+  std::unique_ptr<WebSocketTunnel> websocket_;           // where one was asked for
 
   Capture capture_;
   Replaced replaced_;

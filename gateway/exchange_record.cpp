@@ -35,6 +35,7 @@ audit::LeafDraft Exchange::request_leaf() {
   if (redacted_facts && asks_for_websocket(head_)) {
     redacted_facts->model = query_parameter(target, "model");
   }
+  if (redacted_facts) read_target(api_, target, *redacted_facts);
   const RequestFacts& facts = redacted_facts ? *redacted_facts : facts_;
   Json route = {{"api", api_name(api_)},
                 {"method", leaf_text(head_.method, 32)},
@@ -49,7 +50,7 @@ audit::LeafDraft Exchange::request_leaf() {
   }
   fields["route"] = std::move(route);
   describe_params(facts, fields);
-  if (facts_.is_json && api_ != Api::openai_models) {
+  if (facts_.is_json && may_sample(api_)) {
     fields["determinism"] = determinism_of(facts_);
   }
   if (rest_) fields["body"] = "streamed";
@@ -119,10 +120,7 @@ audit::LeafDraft Exchange::response_leaf(const Outcome& outcome, std::string bod
   record_replaced(draft);
   record_engine(draft, outcome);
   record_websocket(draft);
-  if (observed_) {
-    draft.fields["observed"] = {{"origin", observed_->origin.str()}};
-    if (observation_) draft.fields["observed"]["result"] = observation_name(*observation_);
-  }
+  record_observation(draft);
   if (rest_) capture_.keep_sample(draft, rest_->sample, "request");
   if (may_be_canonical && capture_.repeatable()) {
     const auto ttl = services_.config.cache.ttl;
@@ -187,6 +185,25 @@ void Exchange::record_replaced(audit::LeafDraft& draft) {
   if (seen.kept) capture_.keep(draft, "upstream.body", std::move(seen.bytes));
 }
 
+void Exchange::record_observation(audit::LeafDraft& draft) {
+  if (!observed_) return;
+  Json& observed = draft.fields["observed"];
+  observed["origin"] = observed_->origin.str();
+  if (!observation_) return;
+  observed["result"] = observation_name(observation_->result);
+  if (!observation_->form.empty()) {
+    observed["form"] = describe_normal_form(observation_->form);
+    observed["normal_result"] = observation_name(observation_->normal_result);
+  }
+  if (observation_->digests.empty()) return;
+  // Digests would confirm a guess of what was taken out; and they are of texts, so they are a content.
+  if (capture_.repeatable()) {
+    draft.contents.push_back({"response.observed", observation_->digests});
+  } else {
+    capture_.leave_out("response.observed", capture_.reason());
+  }
+}
+
 void Exchange::record_websocket(audit::LeafDraft& draft) {
   if (!websocket_ || !websocket_->opened()) return;
   Json about = websocket_->describe();
@@ -224,7 +241,9 @@ void Exchange::describe_end(const Outcome& outcome, const ResponseFacts& facts, 
   facts.describe(fields);
   if (!outcome.usage.is_null()) fields["usage"] = outcome.usage;
   if (!outcome.address.empty()) fields["upstream"]["address"] = outcome.address;
-  if (tee_.is_stream()) fields["stream"] = {{"events", tee_.facts().events()}};
+  if (tee_.is_stream() || tee_.facts().events() > 0) {
+    fields["stream"] = {{"events", tee_.facts().events()}};
+  }
   if (tee_.comments() > 0) fields["stream"]["keep_alive_comments"] = tee_.comments();
   Json timing = {{"total_us", services_.clock.steady_us() - arrived_us_}};
   if (const auto first = tee_.first_byte_us()) timing["first_byte_us"] = *first;

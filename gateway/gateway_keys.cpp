@@ -100,8 +100,9 @@ std::variant<KeyRing::Admission, KeyRing::Refusal> KeyRing::admit(std::string_vi
                                                                   bool needs_model,
                                                                   std::string_view model) {
   if (credential.empty()) {
-    return Refusal{401, "missing_key",
-                   "a key of this gateway is needed, as a bearer token or as x-api-key"};
+    return Refusal{
+        401, "missing_key",
+        "a key of this gateway is needed, as a bearer token, as x-api-key or as x-goog-api-key"};
   }
   const auto state = find(credential);
   if (state == nullptr) return Refusal{401, "unknown_key", "this is no key of this gateway"};

@@ -1,5 +1,6 @@
 #include "gateway/header_rules.hpp"
 
+#include "gateway/dialect.hpp"
 #include "gateway/json_scan.hpp"
 #include "schema/bytes.hpp"
 
@@ -62,11 +63,32 @@ bool is_for_all_recipients(std::string_view name) {
   return starts_with_word(name, "content-") || same_word(name, "host");
 }
 
+/// How Google's API takes a credential in the query.
+constexpr std::array<std::string_view, 2> kQueryCredentials = {"key", "access_token"};
+
 /// The name of a query parameter as the server will read it.
 std::string decoded_name(std::string_view name) {
   std::string out = percent_decoded(name);
   std::transform(out.begin(), out.end(), out.begin(), lower);
   return out;
+}
+
+/// Visits the parameters of a query, each with the separator behind it.
+template <class Visit>
+void each_parameter(std::string_view query, Visit visit) {
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find_first_of("&;"), query.size());
+    const std::size_t next = std::min(end + 1, query.size());
+    visit(query.substr(0, end), query.substr(end, next - end));
+    query.remove_prefix(next);
+  }
+}
+
+/// Upstreams tell where to send the rest of a file, and clients where they come from, in URLs.
+bool is_url_with_query(std::string_view value) {
+  const std::size_t question = value.find('?');
+  return question != std::string_view::npos &&
+         value.substr(0, question).find("://") != std::string_view::npos;
 }
 
 bool is_secret_parameter(std::string_view raw_name) {
@@ -122,6 +144,32 @@ std::string_view credential_of(const Fields& fields) {
   return {};
 }
 
+std::string credential_of(const RequestHead& head) {
+  const std::string_view shown = credential_of(head.fields);
+  if (!shown.empty() || dialect_of(head) != Dialect::gemini) return std::string(shown);
+  for (const std::string_view name : kQueryCredentials) {
+    if (std::string value = query_parameter(head.target, name); !value.empty()) return value;
+  }
+  return "";
+}
+
+std::string without_credentials(const RequestHead& head) {
+  const std::size_t question = head.target.find('?');
+  if (question == std::string::npos || dialect_of(head) != Dialect::gemini) return head.target;
+  const std::string_view target = head.target;
+  std::string out(target.substr(0, question));
+  char separator = '?';
+  each_parameter(target.substr(question + 1), [&](std::string_view one, std::string_view behind) {
+    const std::string name = decoded_name(one.substr(0, one.find('=')));
+    const bool taken = std::find(kQueryCredentials.begin(), kQueryCredentials.end(), name) !=
+                       kQueryCredentials.end();
+    if (taken) return;
+    out.append(1, separator).append(one);
+    separator = behind.empty() ? '&' : behind.front();
+  });
+  return out;
+}
+
 void remove_credentials(Fields& fields) {
   for (const std::string_view name : {"authorization", "x-api-key", "api-key", "x-goog-api-key"}) {
     fields.remove(name);
@@ -150,19 +198,16 @@ std::string redacted_target(std::string_view raw_target) {
   const std::size_t question = target.find('?');
   if (question == std::string::npos) return target;
   std::string out = target.substr(0, question + 1);
-  std::string_view query = std::string_view(target).substr(question + 1);
-  while (!query.empty()) {
-    const std::size_t end = std::min(query.find_first_of("&;"), query.size());
-    const std::string_view parameter = query.substr(0, end);
-    const std::size_t equals = parameter.find('=');
-    if (equals != std::string_view::npos && is_secret_parameter(parameter.substr(0, equals))) {
-      out.append(parameter.substr(0, equals + 1)).append(kRedacted);
+  each_parameter(std::string_view(target).substr(question + 1), [&](std::string_view one,
+                                                                    std::string_view behind) {
+    const std::size_t equals = one.find('=');
+    if (equals != std::string_view::npos && is_secret_parameter(one.substr(0, equals))) {
+      out.append(one.substr(0, equals + 1)).append(kRedacted);
     } else {
-      out.append(parameter);
+      out.append(one);
     }
-    if (end < query.size()) out.push_back(query[end]);
-    query.remove_prefix(std::min(end + 1, query.size()));
-  }
+    out.append(behind);
+  });
   return out;
 }
 
@@ -173,8 +218,13 @@ std::string fields_as_json(const Fields& fields) {
     out.push_back('[');
     append_json_string(out, field.name);
     out.push_back(',');
-    append_json_string(out,
-                       is_secret_field(field.name) ? kRedacted : std::string_view(field.value));
+    if (is_secret_field(field.name)) {
+      append_json_string(out, kRedacted);
+    } else if (is_url_with_query(field.value)) {
+      append_json_string(out, redacted_target(field.value));
+    } else {
+      append_json_string(out, field.value);
+    }
     out.push_back(']');
   }
   out.push_back(']');

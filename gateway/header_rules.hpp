@@ -18,8 +18,13 @@ void strip_hop_by_hop(Fields& fields);
 /// else x-goog-api-key, else the key among a WebSocket's subprotocols; "" if none. Never to be logged.
 [[nodiscard]] std::string_view credential_of(const Fields& fields);
 
+/// The same; where there is none and the caller speaks Google's API, the query's `key`, else its `access_token`.
+[[nodiscard]] std::string credential_of(const RequestHead& head);
+
 /// Takes all of those away.
 void remove_credentials(Fields& fields);
+/// The target without those that may be in its query, however they are written.
+[[nodiscard]] std::string without_credentials(const RequestHead& head);
 
 /// True for fields whose values are credentials: Authorization, x-api-key, Cookie, and their like.
 [[nodiscard]] bool is_secret_field(std::string_view name);
@@ -28,8 +33,8 @@ void remove_credentials(Fields& fields);
 /// password, replaced by REDACTED. Names are compared without case and after percent-decoding.
 [[nodiscard]] std::string redacted_target(std::string_view target);
 
-/// JSON array of [name, value] in order, secret values replaced by REDACTED: the content
-/// `request.headers` and `response.headers` of schema/leaf.md.
+/// JSON array of [name, value] in order, secret values replaced by REDACTED, also those in the query of a URL: the
+/// content `request.headers` and `response.headers` of schema/leaf.md.
 [[nodiscard]] std::string fields_as_json(const Fields& fields);
 
 /// Text from outside, made fit for a leaf: valid UTF-8 (each bad byte becomes U+FFFD) of at most

@@ -3,6 +3,7 @@
 #include "schema/bytes.hpp"
 #include "schema/json.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace verbatim::gateway {
@@ -140,6 +141,18 @@ bool is_json(std::string_view text) {
   if (!cursor.skip_value(0)) return false;
   cursor.skip_blank();
   return cursor.done();
+}
+
+std::string member_name(const JsonMember& member) {
+  if (member.key.find('\\') == std::string_view::npos) return std::string(member.key);
+  return json_string(member.whole.substr(0, member.key.size() + 2)).value_or("");
+}
+
+bool is_zero(std::string_view number) {
+  const std::size_t mantissa_end = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view mantissa = number.substr(0, mantissa_end);
+  return !mantissa.empty() && mantissa.find_first_of("123456789") == std::string_view::npos &&
+         mantissa.find('0') != std::string_view::npos && mantissa.front() != '"';
 }
 
 bool each_member(std::string_view object, const std::function<void(const JsonMember&)>& visit) {

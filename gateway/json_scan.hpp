@@ -25,6 +25,12 @@ struct JsonMember {
   std::string_view whole;  ///< from the key's quote to the value's end
 };
 
+/// Its name as every JSON parser reads it: "mod\u0065l" is "model".
+[[nodiscard]] std::string member_name(const JsonMember& member);
+
+/// True for 0, -0, 0.0, 0e5: any way to write it.
+[[nodiscard]] bool is_zero(std::string_view number);
+
 /// Visits the members of an object in order. False if the text is not one whole object.
 bool each_member(std::string_view object, const std::function<void(const JsonMember&)>& visit);
 

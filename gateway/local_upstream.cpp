@@ -234,7 +234,7 @@ class LocalUpstream final : public Upstream {
 
   /// What is refused without reading more than the facts; none if find() gives the model.
   [[nodiscard]] std::optional<Outcome> refusal_at_sight(const Ask& question) const {
-    if (question.api == Api::generic || question.api == Api::openai_responses) {
+    if (!generates_text(question.api)) {
       return refused(
           404, "not_found",
           "no model here serves " + leaf_text(redacted_target(question.head.target), 128));
@@ -254,7 +254,7 @@ class LocalUpstream final : public Upstream {
 
   [[nodiscard]] net::awaitable<Outcome> list_models(const Ask& question, AnswerSink& sink) {
     const std::string wanted = model_of_path(question.head.target);
-    const bool anthropic = speaks_anthropic(question.head);
+    const bool anthropic = dialect_of(question.head) == Dialect::anthropic;
     std::string body;
     if (wanted.empty()) {
       std::vector<std::string> names;

@@ -36,21 +36,38 @@ MetricFamily one(std::string name, std::string help, MetricType type, double val
   return out;
 }
 
-MetricFamily observed_family(const Observations& observations) {
+void add_results(MetricFamily& to, const std::string& model, std::uint64_t same,
+                 std::uint64_t different, std::uint64_t incomparable) {
   using Result = Observations::Result;
+  for (const auto& [result, count] :
+       {std::pair(Result::same, same), std::pair(Result::different, different),
+        std::pair(Result::incomparable, incomparable)}) {
+    ClientMetric metric;
+    metric.label = {{"model", model}, {"result", std::string(observation_name(result))}};
+    metric.counter.value = static_cast<double>(count);
+    to.metric.push_back(metric);
+  }
+}
+
+MetricFamily observed_family(const Observations& observations) {
   MetricFamily out = family("cache_observed_total",
                             "Hits that were asked upstream again, by model and by whether the "
                             "answer was the canonical one",
                             MetricType::Counter);
   for (const auto& [model, counts] : observations.by_model()) {
-    for (const auto& [result, count] :
-         {std::pair(Result::same, counts.same), std::pair(Result::different, counts.different),
-          std::pair(Result::incomparable, counts.incomparable)}) {
-      ClientMetric metric;
-      metric.label = {{"model", model}, {"result", std::string(observation_name(result))}};
-      metric.counter.value = static_cast<double>(count);
-      out.metric.push_back(metric);
-    }
+    add_results(out, model, counts.same, counts.different, counts.incomparable);
+  }
+  return out;
+}
+
+MetricFamily observed_normal_family(const Observations& observations) {
+  MetricFamily out =
+      family("cache_observed_normal_total",
+             "The same, compared in the normal form that is configured", MetricType::Counter);
+  for (const auto& [model, counts] : observations.by_model()) {
+    if (counts.normal_same + counts.normal_different + counts.normal_incomparable == 0) continue;
+    add_results(out, model, counts.normal_same, counts.normal_different,
+                counts.normal_incomparable);
   }
   return out;
 }
@@ -121,6 +138,7 @@ std::string Metrics::text(const audit::Log::Stats& log, std::uint64_t gap,
   all.push_back(std::move(durations));
 
   all.push_back(observed_family(observations));
+  all.push_back(observed_normal_family(observations));
   all.push_back(changes_family(upstream_facts));
 
   all.push_back(counter("request_bytes_total", "Bodies of requests", request_bytes_));

@@ -147,10 +147,13 @@ class RemoteUpstream final : public Upstream {
     Fields fields = question.head.fields;
     strip_hop_by_hop(fields);
     fields.remove("expect");  // answered here
-    if (question.keyed || !means_.credential.empty()) remove_credentials(fields);
+    const bool replaced = question.keyed || !means_.credential.empty();
+    if (replaced) remove_credentials(fields);
     std::string out;
     out.reserve(512);
-    out.append(question.head.method).append(" ").append(config_.url.target(question.head.target));
+    out.append(question.head.method).append(" ");
+    out.append(
+        config_.url.target(replaced ? without_credentials(question.head) : question.head.target));
     out.append(" HTTP/1.1\r\n");
     bool has_host = false, has_length = false;
     for (const Field& field : fields.all()) {
@@ -167,16 +170,19 @@ class RemoteUpstream final : public Upstream {
     }
     if (!has_length && question.rest != nullptr) out.append("Transfer-Encoding: chunked\r\n");
     if (question.tunnel != nullptr) out.append("Connection: Upgrade\r\nUpgrade: websocket\r\n");
-    if (!means_.credential.empty()) append_credential(question.head.fields, out);
+    if (!means_.credential.empty()) append_credential(question.head, out);
     return out.append("\r\n");
   }
 
   /// The provider's credential, in the form in which the client showed its own: that is the one its API version knows.
-  void append_credential(const Fields& asked_with, std::string& out) const {
+  void append_credential(const RequestHead& asked, std::string& out) const {
     std::string_view name = config_.credential_header;
     for (const std::string_view form : {"x-api-key", "api-key", "x-goog-api-key"}) {
-      if (name.empty() && asked_with.has(form)) name = form;
+      if (name.empty() && asked.fields.has(form)) name = form;
     }
+    // Google's in a query would be in everybody's logs on the way.
+    const bool googles = dialect_of(asked) == Dialect::gemini && !asked.fields.has("authorization");
+    if (name.empty() && googles) name = "x-goog-api-key";
     if (name.empty() || name == "authorization") {
       out.append("Authorization: Bearer ").append(means_.credential).append("\r\n");
     } else {

@@ -4,6 +4,7 @@
 #include "gateway/json_scan.hpp"
 #include "gateway/sse.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -26,6 +27,21 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kHeaders 
     {"server", "server"},
     {"cf-ray", "cf_ray"},
 }};
+
+/// Counts in Google's usageMetadata. Those of a stream are of all that came so far.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kGeminiUsage = {{
+    {"promptTokenCount", "input_tokens"},
+    {"candidatesTokenCount", "output_tokens"},
+    {"totalTokenCount", "total_tokens"},
+    {"cachedContentTokenCount", "cached_input_tokens"},
+    {"thoughtsTokenCount", "reasoning_tokens"},
+    {"toolUsePromptTokenCount", "tool_use_input_tokens"},
+}};
+
+/// What an enumeration says that says nothing: absent, or its zero ("FINISH_REASON_UNSPECIFIED").
+bool is_unspecified(std::string_view reason) {
+  return reason.empty() || reason.ends_with("_UNSPECIFIED");
+}
 
 /// The names under which the APIs report the same counts.
 std::string normal_usage_name(std::string_view name) {
@@ -60,10 +76,17 @@ void ResponseFacts::read_head(const ResponseHead& head) {
 
 void ResponseFacts::read_json(std::string_view body) {
   if (api_ == Api::openai_models || api_ == Api::generic) return;
-  read_object(body);
+  const std::size_t begin = std::min(body.find_first_not_of(" \t\r\n"), body.size());
+  if (api_ != Api::gemini_generate_content || body.substr(begin, 1) != "[")
+    return read_object(body);
+  cut_array_ = !each_item(body, [&](std::string_view item) {
+    ++events_;
+    read_object(item);
+  });
 }
 
 void ResponseFacts::read_object(std::string_view object) {
+  if (is_gemini(api_)) return read_gemini(object);
   each_member(object, [&](const JsonMember& member) {
     const auto& [key, value, whole] = member;
     if (key == "id") set(upstream_, "response_id", json_string(value).value_or(""));
@@ -71,6 +94,9 @@ void ResponseFacts::read_object(std::string_view object) {
       set(upstream_, key, json_string(value).value_or(""));
     }
     if (key == "usage") read_usage(value, "");
+    if (key == "input_tokens" && api_ == Api::anthropic_count_tokens) {
+      set_usage("counted_tokens", value);
+    }
     if (key == "choices") read_choices(value);
     if (key == "error" && value != "null") error_event_ = true;
     // Anthropic: the message inside message_start, the delta of message_delta. Responses: the
@@ -107,9 +133,61 @@ void ResponseFacts::read_usage(std::string_view object, std::string_view prefix)
     const std::string name = std::string(prefix) + std::string(member.key);
     if (member.value.starts_with('{') && prefix.empty()) {
       read_usage(member.value, name + ".");
-    } else if (const auto number = json_integer(member.value);
-               number && *number >= 0 && *number <= kExactMax && usage_.size() < kFactsMax) {
-      usage_[normal_usage_name(name)] = *number;
+    } else {
+      set_usage(normal_usage_name(name), member.value);
+    }
+  });
+}
+
+void ResponseFacts::set_usage(const std::string& name, std::string_view value) {
+  const auto number = json_integer(value);
+  if (!number || *number < 0 || *number > kExactMax || usage_.size() >= kFactsMax) return;
+  usage_[name] = *number;
+}
+
+void ResponseFacts::read_gemini(std::string_view object) {
+  each_member(object, [&](const JsonMember& member) {
+    const auto& [key, value, whole] = member;
+    if (key == "candidates") read_candidates(value);
+    if (key == "usageMetadata") read_gemini_usage(value);
+    if (key == "modelVersion") set(upstream_, "model", json_string(value).value_or(""));
+    if (key == "responseId") set(upstream_, "response_id", json_string(value).value_or(""));
+    if (key == "error" && value != "null") error_event_ = true;
+    if (key == "totalTokens" && api_ == Api::gemini_count_tokens)
+      set_usage("counted_tokens", value);
+    if (key == "promptFeedback") {
+      each_member(value, [&](const JsonMember& inner) {
+        const auto reason = json_string(inner.value).value_or("");
+        if (inner.key != "blockReason" || is_unspecified(reason)) return;
+        blocked_ = true;
+        set(upstream_, "block_reason", reason);
+      });
+    }
+  });
+}
+
+void ResponseFacts::read_candidates(std::string_view array) {
+  std::int64_t position = 0;
+  each_item(array, [&](std::string_view candidate) {
+    std::int64_t index = position++;
+    std::string reason;
+    each_member(candidate, [&](const JsonMember& member) {
+      if (member.key == "index") index = json_integer(member.value).value_or(index);
+      if (member.key == "finishReason") reason = json_string(member.value).value_or("");
+    });
+    if (!is_unspecified(reason)) {
+      open_.erase(index);
+      if (finish_.size() < kChoicesMax) finish_[index] = leaf_text(reason, 64);
+    } else if (finish_.find(index) == finish_.end() && open_.size() < kChoicesMax) {
+      open_.insert(index);
+    }
+  });
+}
+
+void ResponseFacts::read_gemini_usage(std::string_view object) {
+  each_member(object, [&](const JsonMember& member) {
+    for (const auto& [theirs, name] : kGeminiUsage) {
+      if (member.key == theirs) set_usage(std::string(name), member.value);
     }
   });
 }

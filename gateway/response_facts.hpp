@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,7 @@ class ResponseFacts {
 
   /// Request ids, versions and rate limits that the upstream put into its headers.
   void read_head(const ResponseHead& head);
-  /// A whole JSON body.
+  /// A whole JSON body. One of Google's streams may be that too: an array of what would else be events.
   void read_json(std::string_view body);
   /// One server-sent event.
   void read_event(std::string_view text);
@@ -31,8 +32,13 @@ class ResponseFacts {
   void describe(Json& leaf) const;
 
   [[nodiscard]] bool error_event() const { return error_event_; }
-  /// Every choice has given its reason to finish, or a terminal event said so.
-  [[nodiscard]] bool finished() const { return terminal_ || !finish_.empty(); }
+  /// Every choice has given its reason to finish, or a terminal event said so; of Google's streams, which have none: every
+  /// candidate that was begun, or the prompt was blocked.
+  [[nodiscard]] bool finished() const {
+    return terminal_ || blocked_ || (!finish_.empty() && open_.empty());
+  }
+  /// Such an array came without its closing bracket.
+  [[nodiscard]] bool cut_array() const { return cut_array_; }
   [[nodiscard]] bool terminal() const {
     return terminal_;
   }  ///< the stream's terminal event was read
@@ -42,7 +48,11 @@ class ResponseFacts {
  private:
   void read_object(std::string_view object);
   void read_choices(std::string_view array);
+  void read_gemini(std::string_view object);
+  void read_candidates(std::string_view array);
+  void read_gemini_usage(std::string_view object);
   void read_usage(std::string_view object, std::string_view prefix);
+  void set_usage(const std::string& name, std::string_view value);
   void set(std::map<std::string, std::string>& where, std::string_view name,
            std::string_view value);
 
@@ -51,6 +61,9 @@ class ResponseFacts {
   std::map<std::string, std::int64_t>
       usage_;  // as last said: cumulative forms overwrite, never add
   std::map<std::int64_t, std::string> finish_;  // by choice
+  std::set<std::int64_t> open_;                 // candidates that have not finished yet
+  bool blocked_ = false;                        // the prompt was, so there will be no candidate
+  bool cut_array_ = false;
   bool terminal_ = false;
   bool error_event_ = false;
   std::size_t events_ = 0;

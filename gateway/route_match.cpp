@@ -1,5 +1,7 @@
 #include "gateway/route_match.hpp"
 
+#include "gateway/gemini.hpp"
+
 #include <algorithm>
 
 namespace verbatim::gateway {
@@ -53,6 +55,16 @@ void RouteForms::add(RequestHead head, std::string path) {
   const bool known = std::any_of(forms_.begin(), forms_.end(),
                                  [&](const Form& form) { return form.path == path; });
   if (!known) forms_.push_back({std::move(path), api_of(head)});
+}
+
+bool names_another_model(const RequestHead& head, std::string_view model) {
+  const RouteForms forms(head, "");
+  return std::any_of(forms.all().begin(), forms.all().end(), [&](const RouteForms::Form& form) {
+    if (const auto call = method_call_of(form.path)) return !same_word(call->model, model);
+    // A Live session names its model in its first message. (The last form is in lower case.)
+    return ends_with_gemini_method(form.path) ||
+           form.path.find("bidigeneratecontent") != std::string::npos;
+  });
 }
 
 bool RouteMatch::fits(const RouteForms::Form& form, std::string_view upstream_name) const {

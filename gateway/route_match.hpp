@@ -28,6 +28,10 @@ class RouteForms {
   std::vector<Form> forms_;
 };
 
+/// True if some server might read another model than this one in the path, or read it in a place that is not known here:
+/// then nothing that depends on the model can be decided by it.
+[[nodiscard]] bool names_another_model(const RequestHead& head, std::string_view model);
+
 struct RouteMatch {
   std::string path =
       "*";               ///< a path, or the beginning of one that ends with '*'; without the query

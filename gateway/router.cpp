@@ -34,7 +34,6 @@ void Router::set_remotes(std::vector<Remote> remotes) {
 
 std::shared_ptr<Upstream> Router::choose(const RequestHead& head, Api api,
                                          const RequestFacts& facts) const {
-  const bool anthropic = speaks_anthropic(head);
   if (local_) {
     const std::string model = api == Api::openai_models ? model_of_path(head.target) : facts.model;
     const bool list = api == Api::openai_models && model.empty();
@@ -42,8 +41,9 @@ std::shared_ptr<Upstream> Router::choose(const RequestHead& head, Api api,
     // Without remotes the local engine answers what it has an error of its own for.
     if (remotes_.empty() && api != Api::generic) return local_;
   }
+  const Dialect dialect = dialect_of(head);
   for (const Remote& remote : remotes_) {
-    if (remote.anthropic == anthropic) return remote.upstream;
+    if (remote.dialect == dialect) return remote.upstream;
   }
   return remotes_.empty() ? nullptr : remotes_.front().upstream;
 }

@@ -15,7 +15,7 @@ class Router {
  public:
   struct Remote {
     std::shared_ptr<Upstream> upstream;  // shared with the exchanges that ask it
-    bool anthropic = false;
+    Dialect dialect = Dialect::openai;
   };
 
   /// In place of those before, whose idle connections are closed.

@@ -128,13 +128,13 @@ struct KeyForm {
   std::string_view prefix;
   std::size_t more_min;  // characters behind it
 };
-constexpr std::array<KeyForm, 27> kKeyForms = {{
+constexpr std::array<KeyForm, 28> kKeyForms = {{
     {"sk-", 16},    {"sk_live_", 16}, {"sk_test_", 16}, {"pk_live_", 16},    {"rk_live_", 16},
     {"whsec_", 16}, {"AKIA", 16},     {"ASIA", 16},     {"AIza", 30},        {"ya29.", 20},
     {"ghp_", 30},   {"gho_", 30},     {"ghu_", 30},     {"ghs_", 30},        {"ghr_", 30},
     {"glpat-", 16}, {"xoxb-", 16},    {"xoxp-", 16},    {"xoxa-", 16},       {"xoxr-", 16},
     {"xoxs-", 16},  {"hf_", 24},      {"npm_", 30},     {"github_pat_", 30}, {"gsk_", 24},
-    {"xai-", 24},   {"vb-", 16},
+    {"xai-", 24},   {"vb-", 16},      {"AQ.", 30},
 }};
 constexpr std::string_view kPemBegin = "-----BEGIN ", kPemKey = "PRIVATE KEY-----";
 

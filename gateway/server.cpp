@@ -186,7 +186,7 @@ class Server::Impl {
       auto upstream =
           make_remote_upstream(io_, deadlines_, clock_, each, config.limits, config.timeouts);
       if (!upstream) return upstream.error();
-      means.remotes.push_back({std::move(*upstream), each.anthropic});
+      means.remotes.push_back({std::move(*upstream), each.dialect});
     }
     if (config.tls.enabled()) {
       auto tls = make_server_tls(config.tls);

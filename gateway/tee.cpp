@@ -199,9 +199,10 @@ void Tee::read_whole(std::size_t decoded_bytes_max) {
 }
 
 bool Tee::cut_short() const {
-  const bool has_protocol = options_.api != Api::generic && options_.api != Api::openai_models;
-  return has_protocol && stream_ && head_.status == 200 && facts_.data_events() > 0 &&
-         !facts_.finished() && !facts_.error_event();
+  if (head_.status != 200 || facts_.error_event()) return false;
+  const bool cut_stream = streams_have_an_end(options_.api) && stream_ &&
+                          facts_.data_events() > 0 && !facts_.finished();
+  return cut_stream || facts_.cut_array();
 }
 
 std::string Tee::events_json(const std::function<std::size_t(std::size_t)>& place) const {

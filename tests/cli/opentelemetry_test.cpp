@@ -50,6 +50,29 @@ TEST(OpenTelemetry, AnExchangeIsASpanOfTheConventionsNames) {
       "verbatim.record.id": "019ad2c5-3f00-7000-8000-000000000001"}})"));
 }
 
+TEST(OpenTelemetry, GooglesCallsAndEmbeddingsHaveTheirOwnOperations) {
+  Json request = request_leaf();
+  request["route"]["api"] = "gemini.generate_content";
+  request["params"] = {{"candidate_count", "2"}, {"max_output_tokens", "9"}, {"stream", "true"}};
+  const OrderedJson gemini = cli::opentelemetry_span(request, Json())["attributes"];
+  EXPECT_EQ(gemini["gen_ai.operation.name"], "generate_content");
+  EXPECT_EQ(gemini["gen_ai.provider.name"], "gcp.gen_ai");
+  EXPECT_EQ(gemini["gen_ai.request.choice.count"], 2);
+  EXPECT_EQ(gemini["gen_ai.request.max_tokens"], 9);
+  EXPECT_EQ(gemini["gen_ai.request.stream"], true);
+  request["route"]["api"] = "openai.embeddings";
+  request["params"] = {
+      {"dimensions", "256"}, {"encoding_format", "base64"}, {"candidate_count", "1"}};
+  const OrderedJson embeddings = cli::opentelemetry_span(request, Json())["attributes"];
+  EXPECT_EQ(embeddings["gen_ai.operation.name"], "embeddings");
+  EXPECT_EQ(embeddings["gen_ai.embeddings.dimension.count"], 256);
+  EXPECT_EQ(embeddings["gen_ai.request.encoding_formats"], OrderedJson::array({"base64"}));
+  EXPECT_FALSE(embeddings.contains("gen_ai.request.choice.count"));
+  request["route"]["api"] = "gemini.count_tokens";
+  EXPECT_FALSE(
+      cli::opentelemetry_span(request, Json())["attributes"].contains("gen_ai.operation.name"));
+}
+
 TEST(OpenTelemetry, WhatIsNotRecordedIsAbsent) {
   Json request = request_leaf();
   for (const char* member : {"model", "params", "client"}) request.erase(member);

@@ -3,6 +3,7 @@
 A test gives a function from Request to Reply. A reply's body is a list of steps, sent in order: bytes, a pause in
 seconds (float), RESET (the connection is reset) or CLOSE (closed without an end).
 """
+import contextlib
 import os
 import socket
 import socketserver
@@ -146,7 +147,8 @@ class MockUpstream:
         """Shuts every connection that is open, as an idle time-out does."""
         with self.lock:
             for connection in self.open:
-                connection.shutdown(socket.SHUT_RDWR)
+                with contextlib.suppress(OSError):  # its client may have gone
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def _serve_requests(self, handler, number):
         while True:

@@ -2,6 +2,7 @@
 
 #include "gateway/canonical_output.hpp"
 #include "gateway/json_scan.hpp"
+#include "gateway/normal_form.hpp"
 #include "gateway/observations.hpp"
 #include "gateway/upstream_facts.hpp"
 #include "replay/answer_body.hpp"
@@ -18,11 +19,32 @@ using namespace gateway;
 /// What is made here is in proportion to what it was made of.
 bool is_bounded(std::size_t made, std::size_t of) { return made <= (128u << 10) + 80 * of; }
 
+void check_comparable(Api api, std::string_view stream) {
+  const NormalForm form = {NormalStep::width, NormalStep::nfc, NormalStep::whitespace};
+  const auto answer = comparable_answer(api, true, stream, form);
+  VERBATIM_CHECK(answer.has_value());
+  // It can be compared, and is the same as itself.
+  const auto itself = compare_answers(answer, answer, form);
+  VERBATIM_CHECK(itself.result == Observations::Result::same);
+  VERBATIM_CHECK(itself.normal_result == Observations::Result::same);
+}
+
+void check_normal_form(std::string_view text) {
+  for (const NormalForm& form :
+       {NormalForm{}, NormalForm{NormalStep::width}, NormalForm{NormalStep::nfc},
+        NormalForm{NormalStep::whitespace},
+        NormalForm{NormalStep::width, NormalStep::nfc, NormalStep::whitespace}}) {
+    const std::string once = normalized(std::string(text), form);
+    VERBATIM_CHECK(normalized(once, form) == once);
+    VERBATIM_CHECK(is_utf8(text) ? is_utf8(once) : once == text);
+  }
+}
+
 void check_openai(Api api, std::string_view body) {
   if (const auto whole = openai_whole_of(api, body)) {
     VERBATIM_CHECK(is_json(*whole));
     VERBATIM_CHECK(is_bounded(whole->size(), body.size()));
-    VERBATIM_CHECK(comparable_answer(api, true, body).has_value());
+    check_comparable(api, body);
     // A whole answer that was made here is an answer, and its stream is the same answer.
     const auto stream = openai_stream_of(api, *whole, true);
     if (stream) VERBATIM_CHECK(openai_whole_of(api, *stream).has_value());
@@ -38,7 +60,7 @@ void check_anthropic(std::string_view body) {
   if (const auto whole = anthropic_whole_of(body)) {
     VERBATIM_CHECK(is_json(*whole));
     VERBATIM_CHECK(is_bounded(whole->size(), body.size()));
-    VERBATIM_CHECK(comparable_answer(Api::anthropic_messages, true, body).has_value());
+    check_comparable(Api::anthropic_messages, body);
   }
   if (const auto stream = anthropic_stream_of(body)) {
     VERBATIM_CHECK(is_bounded(stream->size(), body.size()));
@@ -65,6 +87,7 @@ void run(std::string_view input) {
     check_replay(api, body);
   }
   check_anthropic(input);
+  check_normal_form(input);
   check_replay(Api::anthropic_messages, body);
   check_replay(Api::openai_responses, body);
   (void)comparable_answer(Api::openai_responses, false, input);

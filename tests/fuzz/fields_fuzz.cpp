@@ -2,6 +2,7 @@
 
 #include "gateway/cache.hpp"
 #include "gateway/capture.hpp"
+#include "gateway/gemini.hpp"
 #include "gateway/header_rules.hpp"
 #include "gateway/http.hpp"
 #include "gateway/json_scan.hpp"
@@ -89,7 +90,24 @@ void check_rules(const RequestHead& head) {
   facts.is_json = true;
   (void)is_cacheable(policy, head, api, facts);
   VERBATIM_CHECK(caller_scope(head).size() >= head.target.size());
-  (void)speaks_anthropic(head);
+  const Dialect dialect = dialect_of(head);
+  RequestHead bare = head;
+  remove_credentials(bare.fields);
+  bare.target = without_credentials(bare);
+  VERBATIM_CHECK(bare.target.size() <= head.target.size());
+  VERBATIM_CHECK(credential_of(bare).empty());
+  if (dialect == Dialect::gemini) {
+    VERBATIM_CHECK(error_body(dialect, 400, "", "", "").find("INVALID_ARGUMENT") !=
+                   std::string::npos);
+  }
+  // What is read of the path is one of the ways to read it.
+  RequestFacts asked;
+  read_target(api, head.target, asked);
+  if (!asked.model.empty()) {
+    const auto call = method_call_of(head.target.substr(0, head.target.find('?')));
+    VERBATIM_CHECK(call && call->model == asked.model);
+    VERBATIM_CHECK(names_another_model(head, asked.model + "-other"));
+  }
   (void)may_stream_body(api, head.fields);
   ResponseHead answer;
   answer.status = 200;
@@ -117,6 +135,9 @@ std::vector<std::string> seeds() {
       "GET /v1/realtime?model=m\nSec-WebSocket-Protocol: realtime, openai-insecure-api-key.sk-2, "
       "x\n"
       "Upgrade: websocket\nConnection: upgrade",
+      "POST /v1beta/models/m%2Dx:streamGenerateContent?alt=sse&k%65y=AIza;access_token=t\n"
+      "x-goog-api-key: k\nReferer: https://h/p?key=k",
+      "POST /v1/projects/p/locations/l/publishers/google/models/m%3AgenerateContent",
       "GET /\nx-request-id:r\nopenai-version:v\nx-ratelimit-remaining-tokens:5\n"
       "retry-after: 20\ncf-ray:1\ntraceparent: "
       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -126,10 +147,29 @@ std::vector<std::string> seeds() {
 const Registration kFields({"fields",
                             run,
                             seeds,
-                            {"%2F", "%2e%2e", "%25", "/../", "/./", "//",
-                             "openai-insecure-api-key.", "no-store", "no-cache",
-                             "Connection:", "\nAuthorization:", "Bearer ",
-                             "sec-websocket-protocol:", "max-age=", "\xFF", "access_token="}});
+                            {"%2F",
+                             "%2e%2e",
+                             "%25",
+                             "/../",
+                             "/./",
+                             "//",
+                             "openai-insecure-api-key.",
+                             "no-store",
+                             "no-cache",
+                             "Connection:",
+                             "\nAuthorization:",
+                             "Bearer ",
+                             "sec-websocket-protocol:",
+                             "max-age=",
+                             "\xFF",
+                             "access_token=",
+                             "?key=",
+                             "%3A",
+                             ":generateContent",
+                             "/v1beta/models/",
+                             "tunedModels/",
+                             "publishers/",
+                             "://"}});
 
 }  // namespace
 

@@ -48,8 +48,10 @@ void check_pointer(std::string_view text) {
   const auto pointer = JsonPointer::parse(text);
   if (!pointer) return;
   VERBATIM_CHECK(pointer->str() == text);
-  for (const Api api : {Api::generic, Api::openai_chat, Api::openai_completions,
-                        Api::openai_responses, Api::anthropic_messages}) {
+  for (const Api api :
+       {Api::generic, Api::openai_chat, Api::openai_completions, Api::openai_responses,
+        Api::openai_embeddings, Api::anthropic_messages, Api::anthropic_count_tokens,
+        Api::gemini_generate_content, Api::gemini_count_tokens, Api::gemini_embed_content}) {
     for (const JsonPointer& in_stream : stream_pointers(api, *pointer)) {
       const auto again = JsonPointer::parse(in_stream.str());
       VERBATIM_CHECK(again.has_value());

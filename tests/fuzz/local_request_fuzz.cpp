@@ -52,7 +52,7 @@ void run(std::string_view body) {
     } else {
       VERBATIM_CHECK(!question.error().what.empty());
       // The message goes to the client as JSON.
-      VERBATIM_CHECK(is_json(error_body(false, 400, question.error().what, "", "")));
+      VERBATIM_CHECK(is_json(error_body(Dialect::openai, 400, question.error().what, "", "")));
     }
   }
 }

@@ -74,8 +74,10 @@ void run(std::string_view input) {
   }
   const std::string text = search.redact(input, counts);
   VERBATIM_CHECK(text.find("swordfish") == std::string::npos);
-  for (const Api api : {Api::generic, Api::openai_chat, Api::openai_completions,
-                        Api::openai_responses, Api::anthropic_messages}) {
+  for (const Api api :
+       {Api::generic, Api::openai_chat, Api::openai_completions, Api::openai_responses,
+        Api::openai_embeddings, Api::anthropic_messages, Api::anthropic_count_tokens,
+        Api::gemini_generate_content, Api::gemini_count_tokens, Api::gemini_embed_content}) {
     BodyQuestion question{kTypes[choice & 3], input, api, (choice & 4) != 0, (choice & 8) != 0};
     check_body(question, kRules, kTaken);
   }
@@ -98,6 +100,9 @@ std::vector<std::string> seeds() {
       "\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"fish\"}}\n\n" +
           stream,
       R"({"choices":[{"message":{"content":"eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK \u0061@b.example"},"logprobs":{"content":[]}}]})" +
+          answer,
+      "[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"sword\"}]}}]},\n{\"candidates\":[{"
+      "\"content\":{\"parts\":[{\"text\":\"fish\",\"thought\":false}]},\"index\":0}]}]" +
           answer,
       "{\"a\":\"swordfish\"}\n{\"b\":\"geheim\\u00e4\"}\n" + json,
       R"({"type":"message","content":[{"type":"text","text":"x"},{"type":"tool_use","input":{"k":"swordfish"}}]})" +

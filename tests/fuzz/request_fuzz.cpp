@@ -42,11 +42,20 @@ void check_request(Api api, std::string_view body) {
   VERBATIM_CHECK(again.is_json && again.model == facts.model && again.stream == facts.stream);
   VERBATIM_CHECK(again.greedy == facts.greedy && again.seeded == facts.seeded);
   VERBATIM_CHECK(again.stateful == facts.stateful);
+  // A model in the path is the request's, or none is.
+  RequestFacts by_path = facts;
+  read_target(api, "/v1beta/models/m:streamGenerateContent?key=k", by_path);
+  const bool other = facts.two_models || (!facts.model.empty() && facts.model != "m");
+  if (api != Api::openai_models && facts.model.find('/') == std::string::npos) {
+    VERBATIM_CHECK(by_path.model == (other ? "" : "m"));
+  }
 }
 
 void run(std::string_view body) {
-  for (const Api api : {Api::generic, Api::openai_chat, Api::openai_completions,
-                        Api::openai_responses, Api::anthropic_messages}) {
+  for (const Api api :
+       {Api::generic, Api::openai_chat, Api::openai_completions, Api::openai_responses,
+        Api::openai_embeddings, Api::anthropic_messages, Api::anthropic_count_tokens,
+        Api::gemini_generate_content, Api::gemini_count_tokens, Api::gemini_embed_content}) {
     check_request(api, body);
   }
   for (const std::string_view type : {"application/json", "text/plain", "text/event-stream", ""}) {
@@ -59,8 +68,9 @@ void run(std::string_view body) {
       }
     }
   }
-  VERBATIM_CHECK(is_json(error_body(true, 400, body, body, "record")));
-  VERBATIM_CHECK(is_json(error_body(false, 400, body, body, "record")));
+  for (const Dialect dialect : {Dialect::openai, Dialect::anthropic, Dialect::gemini}) {
+    VERBATIM_CHECK(is_json(error_body(dialect, 400, body, body, "record")));
+  }
 }
 
 std::vector<std::string> seeds() {
@@ -69,6 +79,8 @@ std::vector<std::string> seeds() {
       R"({"model":"m","prompt":["a","b"],"max_tokens":5,"logprobs":1,"temperature":0.0,"top_p":1e-1})",
       R"({"model":"c","max_tokens":5,"system":"s","messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}],"temperature":-0.0})",
       R"({"model":"r","input":"Hi","store":false,"previous_response_id":"x","conversation":null,"background":true})",
+      R"({"contents":[{"role":"user","parts":[{"text":"Hi"}]}],"generationConfig":{"temperature":"0","topP":1,"seed":7,"stopSequences":["x"]},"cachedContent":"cachedContents/x","model":"models/m"})",
+      R"({"requests":[{"model":"models/m","content":{"parts":[{"text":"a"}]}},{"model":"models/n"}],"generateContentRequest":{"model":"m"},"task_type":"CLUSTERING"})",
       "{\"a\":1}\n{\"b\":2}\n",
       "data: {\"a\":1}\n\ndata: [DONE]\n\n",
       "plain text",
@@ -78,9 +90,26 @@ std::vector<std::string> seeds() {
 const Registration kRequest({"request",
                              run,
                              seeds,
-                             {"\"temperature\":", "\"seed\":", "\"stream\":true",
-                              "\"stream_options\":{", "\"model\":", "\"n\":", "0e5", "-0", "0.0000",
-                              "\\u0061", "\"store\":", "\"tools\":[", "data: ", "null"}});
+                             {"\"temperature\":",
+                              "\"seed\":",
+                              "\"stream\":true",
+                              "\"stream_options\":{",
+                              "\"model\":",
+                              "\"n\":",
+                              "0e5",
+                              "-0",
+                              "0.0000",
+                              "\\u0061",
+                              "\"store\":",
+                              "\"tools\":[",
+                              "data: ",
+                              "null",
+                              "\"generationConfig\":{",
+                              "\"generation_config\":",
+                              "\"top_p\":",
+                              "\"topP\":",
+                              "\"requests\":[{",
+                              "models/"}});
 
 }  // namespace
 

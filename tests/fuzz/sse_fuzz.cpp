@@ -83,8 +83,10 @@ void run(std::string_view input) {
   }
   VERBATIM_CHECK(cut.terminal == scanned.terminal);
   VERBATIM_CHECK(cut.free_until == scanned.free_until);
-  for (const Api api : {Api::generic, Api::openai_chat, Api::openai_completions,
-                        Api::openai_responses, Api::anthropic_messages}) {
+  for (const Api api :
+       {Api::generic, Api::openai_chat, Api::openai_completions, Api::openai_responses,
+        Api::openai_embeddings, Api::anthropic_messages, Api::anthropic_count_tokens,
+        Api::gemini_generate_content, Api::gemini_count_tokens, Api::gemini_embed_content}) {
     check_facts(input, scanned, api);
   }
 }
@@ -104,16 +106,23 @@ std::vector<std::string> seeds() {
       "\"r\",\"status\":\"completed\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n",
       ": comment\n\ndata: a\ndata: b\n\nevent: error\ndata: {\"error\":{\"message\":\"no\"}}\n\n",
       "data:{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hi\"}]}}]}\r\rdata\r\r",
+      "data: "
+      "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hi\"}]},\"finishReason\":\"STOP\","
+      "\"index\":1}],\"usageMetadata\":{\"promptTokenCount\":3,\"thoughtsTokenCount\":1},"
+      "\"modelVersion\":\"m\",\"responseId\":\"r\"}\r\n\r\n",
+      "[{\"candidates\":[{\"finishReason\":\"STOP\"}]}\n,\r\n{\"promptFeedback\":{\"blockReason\":"
+      "\"SAFETY\"}},{\"error\":{\"code\":503}}]",
   };
 }
 // NOLINTEND(bugprone-suspicious-missing-comma)
 
-const Registration kSse({"sse",
-                         run,
-                         seeds,
-                         {"data: ", "event: ", "\r\n\r\n", "\n\n", "\r\r", "[DONE]", "message_stop",
-                          "response.failed", "response.incomplete", "\"usage\":{",
-                          "\"finish_reason\":\"", "\"index\":", "\"error\":{"}});
+const Registration kSse(
+    {"sse",
+     run,
+     seeds,
+     {"data: ", "event: ", "\r\n\r\n", "\n\n", "\r\r", "[DONE]", "message_stop", "response.failed",
+      "response.incomplete", "\"usage\":{", "\"finish_reason\":\"", "\"index\":", "\"error\":{",
+      "\"finishReason\":\"", "\"usageMetadata\":{", "\"candidates\":[{", "[{"}});
 
 }  // namespace
 

@@ -21,6 +21,10 @@ TEST(Config, BaseUrlsNeverDoubleV1) {
   EXPECT_EQ(target("http://h/openai/v1", "/v1/x"), "/openai/v1/x");
   EXPECT_EQ(target("http://h/anthropic", "/v1/messages"), "/anthropic/v1/messages");
   EXPECT_EQ(target("http://h/v1", "/v1beta/x"), "/v1/v1beta/x");
+  EXPECT_EQ(target("http://h/v1beta", "/v1beta/models?key=k"), "/v1beta/models?key=k");
+  EXPECT_EQ(target("http://h/v1beta/", "/models"), "/v1beta/models");
+  EXPECT_EQ(target("http://h/v1beta", "/v1/models"), "/v1/models");
+  EXPECT_EQ(target("http://h/v1beta", "/v2/models"), "/v1beta/v2/models");
 }
 
 TEST(Config, BaseUrlsTellHostAndPort) {
@@ -90,7 +94,7 @@ path = "/models/demo"
   EXPECT_EQ(config.timeouts.idle.count(), 5000);
   EXPECT_EQ(config.engine.threads, 2);
   ASSERT_EQ(config.upstreams.size(), 1u);
-  EXPECT_TRUE(config.upstreams[0].anthropic);
+  EXPECT_EQ(config.upstreams[0].dialect, Dialect::anthropic);
   EXPECT_EQ(config.models.at(0).name, "demo");
   EXPECT_THAT(describe_config(config), testing::Not(testing::HasSubstr("\"t\"")));
   EXPECT_TRUE(parse_json(describe_config(config)));
@@ -141,8 +145,12 @@ TEST(Config, ATimeMayBeWrittenAsTomlHasIt) {
 }
 
 TEST(Config, UpstreamsFromTheCommandLineKnowTheirDialect) {
-  EXPECT_FALSE(parse_upstream("openai=https://api.openai.com").value().anthropic);
-  EXPECT_TRUE(parse_upstream("a=https://api.anthropic.com").value().anthropic);
+  const auto dialect = [](const char* text) { return parse_upstream(text).value().dialect; };
+  EXPECT_EQ(dialect("openai=https://api.openai.com"), Dialect::openai);
+  EXPECT_EQ(dialect("a=https://api.anthropic.com"), Dialect::anthropic);
+  EXPECT_EQ(dialect("a=https://generativelanguage.googleapis.com/v1beta"), Dialect::gemini);
+  EXPECT_EQ(dialect("gemini=http://h"), Dialect::gemini);
+  EXPECT_EQ(dialect("a=https://generativelanguage.googleapis.com/v1beta/openai"), Dialect::openai);
   for (const char* bad : {"", "x", "=http://h", "a=", "a b=http://h"})
     EXPECT_FALSE(parse_upstream(bad)) << bad;
 }

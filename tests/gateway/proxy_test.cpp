@@ -320,6 +320,36 @@ TEST_F(Proxy, AnswersInTheShapeOfTheApiWhenTheUpstreamIsDown) {
   EXPECT_EQ(anthropic["error"]["type"], "api_error");
   EXPECT_EQ(anthropic["request_id"], recorder_.leaves("request").at(1).id->str());
   EXPECT_EQ(response_leaf(2)["status"], "upstream_error");
+  wire.send(post("/v1beta/models/m:generateContent", "{}"));
+  const Json gemini = Json::parse(read_message(wire).body)["error"];
+  EXPECT_EQ(gemini["code"], 502);
+  EXPECT_EQ(gemini["status"], "UNAVAILABLE");
+  EXPECT_EQ(gemini["details"][1]["requestId"], recorder_.leaves("request").at(2).id->str());
+}
+
+TEST_F(Proxy, HoldsTheEndOfAGoogleStreamUntilTheResponseLeafIsDurable) {
+  recorder_.hold("response");
+  const std::string first =
+      "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"h\"}]}}]}\r\n\r\n";
+  const std::string last = "data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\r\n\r\n";
+  start_before([&](Wire& wire) {
+    read_message(wire);
+    wire.send(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
+        chunk(first));
+    wire.read_for(30);
+    wire.send(chunk(last) + "0\r\n\r\n");
+    wire.read_all();
+  });
+  Wire wire = client();
+  wire.send(post("/v1beta/models/m:streamGenerateContent?alt=sse", "{}"));
+  wire.read_until("\r\n\r\n");
+  const std::string early = wire.read_for(300);
+  EXPECT_THAT(early, HasSubstr("\"text\":\"h\""));
+  EXPECT_THAT(early, Not(HasSubstr("0\r\n\r\n")));
+  recorder_.release();
+  EXPECT_THAT(wire.read_until("0\r\n\r\n"), testing::EndsWith("0\r\n\r\n"));
+  EXPECT_EQ(response_leaf()["status"], "complete");
 }
 
 TEST_F(Proxy, PassesUpstreamErrorsThroughWithTheirHeaders) {

@@ -153,10 +153,23 @@ TEST(Dialect, IsReadFromPathMethodAndVersionHeader) {
   EXPECT_EQ(api_of(head_of("POST", "/anthropic/v1/messages")), Api::anthropic_messages);
   EXPECT_EQ(api_of(head_of("GET", "/v1/models/a%2Fb")), Api::openai_models);
   EXPECT_EQ(api_of(head_of("GET", "/v1/chat/completions")), Api::generic);
-  EXPECT_EQ(api_of(head_of("POST", "/v1/embeddings")), Api::generic);
-  EXPECT_TRUE(speaks_anthropic(head_of("POST", "/v1/messages/count_tokens")));
-  EXPECT_TRUE(speaks_anthropic(head_of("GET", "/v1/models", {{"Anthropic-Version", "x"}})));
-  EXPECT_FALSE(speaks_anthropic(head_of("GET", "/v1/models")));
+  EXPECT_EQ(api_of(head_of("POST", "/v1/embeddings")), Api::openai_embeddings);
+  EXPECT_EQ(api_of(head_of("POST", "/v1/messages/count_tokens")), Api::anthropic_count_tokens);
+  EXPECT_EQ(api_of(head_of("POST", "/api/chat")), Api::generic);
+  const auto dialect = [](const char* target, std::vector<Field> fields = {}) {
+    return dialect_of(head_of("GET", target, std::move(fields)));
+  };
+  EXPECT_EQ(dialect("/v1/messages/count_tokens"), Dialect::anthropic);
+  EXPECT_EQ(dialect("/v1/models", {{"Anthropic-Version", "x"}}), Dialect::anthropic);
+  EXPECT_EQ(dialect("/v1/models"), Dialect::openai);
+  EXPECT_EQ(dialect("/v1/models", {{"X-Goog-Api-Key", "k"}}), Dialect::gemini);
+  EXPECT_EQ(dialect("/v1/models?key=k"), Dialect::gemini);
+  EXPECT_EQ(dialect("/v1beta/files"), Dialect::gemini);
+  EXPECT_EQ(dialect("/upload/v1beta/files"), Dialect::gemini);
+  EXPECT_EQ(dialect("/v1/models/m%3AgenerateContent"), Dialect::gemini);
+  // A header of Google's on a path of another API does not make it Google's.
+  EXPECT_EQ(dialect_of(head_of("POST", "/v1/chat/completions", {{"x-goog-api-key", "k"}})),
+            Dialect::openai);
 }
 
 TEST(Dialect, RequestsAreGreedyOnlyWhenTheySayTemperatureZero) {
@@ -297,6 +310,16 @@ TEST(HeaderRules, FindsTheCredentialInEitherForm) {
   EXPECT_EQ(credential_of(fields), "k1");
 }
 
+TEST(HeaderRules, UrlsInHeadersAreShownWithoutTheirSecrets) {
+  Fields fields;
+  fields.add("x-goog-upload-url", "https://h/upload?key=AIza-1&upload_id=u");
+  fields.add("Referer", "http://h/p?a=1&access_token=s");
+  fields.add("Accept", "a?key=b");
+  EXPECT_EQ(fields_as_json(fields),
+            R"([["x-goog-upload-url","https://h/upload?key=REDACTED&upload_id=u"],)"
+            R"(["Referer","http://h/p?a=1&access_token=REDACTED"],["Accept","a?key=b"]])");
+}
+
 TEST(HeaderRules, WhatIsReadAsACredentialIsTakenAway) {
   for (const char* list : {"realtime,\topenai-insecure-api-key.k ,x", "openai-insecure-api-key.k",
                            "a, openai-insecure-api-key.k\t, openai-insecure-api-key.l"}) {
@@ -403,14 +426,29 @@ TEST(ContentCoding, UndoesWhatOthersDid) {
 
 TEST(Errors, HaveTheShapeOfTheApiThatWasCalled) {
   const auto openai =
-      nlohmann::json::parse(error_body(false, 404, "no \"x\"", "model_not_found", "id"));
+      nlohmann::json::parse(error_body(Dialect::openai, 404, "no \"x\"", "model_not_found", "id"));
   EXPECT_EQ(openai["error"]["message"], "no \"x\"");
   EXPECT_EQ(openai["error"]["type"], "invalid_request_error");
   EXPECT_TRUE(openai["error"]["param"].is_null());
-  const auto anthropic = nlohmann::json::parse(error_body(true, 404, "m", "c", "id"));
+  const auto anthropic = nlohmann::json::parse(error_body(Dialect::anthropic, 404, "m", "c", "id"));
   EXPECT_EQ(anthropic["type"], "error");
   EXPECT_EQ(anthropic["error"]["type"], "not_found_error");
   EXPECT_EQ(anthropic["request_id"], "id");
+  const auto gemini = [](int status) {
+    return nlohmann::json::parse(error_body(Dialect::gemini, status, "m", "some_code", "id"));
+  };
+  EXPECT_EQ(gemini(400), nlohmann::json::parse(R"({"error":{"code":400,"message":"m",
+    "status":"INVALID_ARGUMENT","details":[
+      {"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"SOME_CODE","domain":"verbatim"},
+      {"@type":"type.googleapis.com/google.rpc.RequestInfo","requestId":"id"}]}})"));
+  for (const auto& [status, name] :
+       {std::pair(401, "UNAUTHENTICATED"), std::pair(403, "PERMISSION_DENIED"),
+        std::pair(404, "NOT_FOUND"), std::pair(408, "DEADLINE_EXCEEDED"),
+        std::pair(413, "INVALID_ARGUMENT"), std::pair(429, "RESOURCE_EXHAUSTED"),
+        std::pair(500, "INTERNAL"), std::pair(501, "UNIMPLEMENTED"), std::pair(502, "UNAVAILABLE"),
+        std::pair(503, "UNAVAILABLE"), std::pair(504, "DEADLINE_EXCEEDED")}) {
+    EXPECT_EQ(gemini(status)["error"]["status"], name);
+  }
 }
 
 }  // namespace

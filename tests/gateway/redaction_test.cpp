@@ -73,8 +73,8 @@ TEST(SecretPatterns, EmailAddressesEndWhereTheirDomainDoes) {
 
 TEST(SecretPatterns, ApiKeysAreToldByTheirBeginningAndLength) {
   const std::string tail(40, 'a');
-  for (const char* prefix : {"sk-", "sk-ant-", "sk-proj-", "sk_live_", "AKIA", "AIza", "ghp_",
-                             "glpat-", "xoxb-", "hf_", "github_pat_", "vb-"}) {
+  for (const char* prefix : {"sk-", "sk-ant-", "sk-proj-", "sk_live_", "AKIA", "AIza", "AQ.",
+                             "ghp_", "glpat-", "xoxb-", "hf_", "github_pat_", "vb-"}) {
     const std::string key = prefix + tail;
     EXPECT_EQ(found("key=" + key + ";", SecretKind::api_key), std::vector<std::string>{key});
   }
@@ -245,6 +245,49 @@ TEST(BodyRedaction, FindsSecretsInEveryApisStream) {
               Not(HasSubstr("1111")));
 }
 
+TEST(BodyRedaction, ThePartsOfAGoogleAnswerMakeOneText) {
+  const auto part = [](const char* text, const char* more = "") {
+    return std::string(R"({"candidates":[{"content":{"parts":[{"text":")") + text + R"("}]})" +
+           more + "}]}";
+  };
+  const auto found = [](const std::string& body, const char* type = "application/json") {
+    return answer(Api::gemini_generate_content, body, rules(), type).text;
+  };
+  const std::string events = "data: " + part("411111", R"(,"index":0)") +
+                             "\r\n\r\ndata: " + part("1111111111") + "\r\n\r\n";
+  EXPECT_THAT(found(events, "text/event-stream"), Not(HasSubstr("1111")));
+  const std::string array = "[" + part("411111") + "\n,\r\n" +
+                            part("1111111111", R"(,"index":0,"avgLogprobs":-0.5)") + "\n]\n";
+  EXPECT_EQ(found(array), "[" + part("REDACTED") + "\n,\r\n" +
+                              part("", R"(,"index":0,"avgLogprobs":"REDACTED")") + "\n]\n");
+  const std::string whole =
+      R"({"candidates":[{"content":{"parts":[{"text":"411111"},{"text":"1111111111"}]}}]})";
+  EXPECT_THAT(found(whole), Not(HasSubstr("1111")));
+  // Thoughts between the pieces of a text are none of it; neither is another candidate.
+  const std::string between =
+      R"({"candidates":[{"content":{"parts":[{"text":"411111"},{"text":"2","thought":true},{"text":"1111111111"}]}}]})";
+  EXPECT_THAT(found(between), Not(HasSubstr("1111")));
+  const std::string apart =
+      "[" + part("411111", R"(,"index":0)") + "," + part("1111111111", R"(,"index":1)") + "]";
+  EXPECT_EQ(found(apart), apart);
+  // Pointers are into each of an array's items, as into each event.
+  const auto by = rules({}, {"/candidates/*/content/parts/*/text"}, false);
+  for (const std::string& body : {array, whole}) {
+    const auto got = answer(Api::gemini_generate_content, body, by, "application/json");
+    EXPECT_THAT(got.text, Not(HasSubstr("11")));
+  }
+  EXPECT_THAT(answer(Api::gemini_generate_content, events, by).text, Not(HasSubstr("11")));
+}
+
+TEST(BodyRedaction, EmbeddingsGoWithTheTextTheyAreOf) {
+  const std::string body = R"({"data":[{"embedding":[0.5,1],"index":0}],"model":"e"})";
+  BodyQuestion question{"application/json", body, Api::openai_embeddings, true, false};
+  EXPECT_TRUE(redact_body(question, rules(), {}).edits.empty());
+  question.derived_anyway = true;
+  EXPECT_EQ(redact_body(question, rules(), {}).apply(body),
+            R"({"data":[{"embedding":"REDACTED","index":0}],"model":"e"})");
+}
+
 TEST(BodyRedaction, LogprobsGoWithTheTextTheyTellOnceMore) {
   const std::string body =
       R"({"choices":[{"message":{"content":"41111111 11111111"},"logprobs":{"content":[{"token":"411","bytes":[52,49,49]}]}}],"usage":{"total_tokens":2}})";
@@ -273,6 +316,17 @@ TEST(BodyRedaction, AnswerPointersReachTheSameTextsInStreams) {
       "data: {\"type\":\"response.output_text.done\",\"text\":\"secret\"}\n\n"
       "data: {\"type\":\"response.completed\",\"response\":{\"output\":[\"secret\"]}}\n\n";
   EXPECT_THAT(answer(Api::openai_responses, responses, by).text, Not(HasSubstr("secret")));
+}
+
+TEST(BodyRedaction, AnEmptyLineOfDataHoldsNothingToTakeOut) {
+  const auto by = rules({}, {"/choices/*/message/content"});
+  for (const std::string& stream : {std::string("data:"), std::string("data:\n\ndata: [DONE]\n\n"),
+                                    std::string("data:\ndata:")}) {
+    EXPECT_EQ(answer(Api::openai_chat, stream, by).text, stream);
+  }
+  const Redacted lines = answer(Api::openai_chat, "data: {}\ndata:", by);
+  EXPECT_EQ(lines.text, "data: \"REDACTED\"\ndata:");  // data in several lines is not read
+  EXPECT_EQ(lines.how.moved(14), lines.text.size());
 }
 
 TEST(BodyRedaction, WhatCannotBeReadIsNotKept) {

@@ -12,13 +12,6 @@ constexpr std::string_view kBundleType = "application/vnd.dev.sigstore.bundle.v0
 
 Error malformed(const char* what) { return Error{Errc::invalid_input, what, "", ""}; }
 
-/// Standard or URL-safe alphabet, as DSSE allows.
-Result<ByteVector> from_any_base64(std::string text) {
-  std::replace(text.begin(), text.end(), '-', '+');
-  std::replace(text.begin(), text.end(), '_', '/');
-  return from_base64(text);
-}
-
 const Json* member(const Json& object, const char* name) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(name);
@@ -28,7 +21,7 @@ const Json* member(const Json& object, const char* name) {
 Result<ByteVector> bytes_at(const Json& object, const char* name) {
   const Json* const text = member(object, name);
   if (text == nullptr || !text->is_string()) return malformed("a DSSE envelope lacks a member");
-  return from_any_base64(text->get<std::string>());
+  return from_dsse_base64(text->get<std::string>());
 }
 
 }  // namespace
@@ -37,6 +30,12 @@ std::string dsse_pae(std::string_view type, std::string_view payload) {
   std::string text = "DSSEv1 " + std::to_string(type.size()) + " ";
   text.append(type).append(" ").append(std::to_string(payload.size())).append(" ");
   return text.append(payload);
+}
+
+Result<ByteVector> from_dsse_base64(std::string text) {
+  std::replace(text.begin(), text.end(), '-', '+');
+  std::replace(text.begin(), text.end(), '_', '/');
+  return from_base64(text);
 }
 
 Json manifest_statement(std::string_view manifest, const Json& members) {

@@ -18,6 +18,9 @@ inline constexpr std::string_view kInTotoType = "application/vnd.in-toto+json";
 /// DSSE's pre-authentication encoding.
 [[nodiscard]] std::string dsse_pae(std::string_view type, std::string_view payload);
 
+/// The bytes of a member in base64: padded, in the standard or the URL-safe alphabet, as DSSE allows. `invalid_input`.
+[[nodiscard]] Result<ByteVector> from_dsse_base64(std::string text);
+
 /// What is said of a bundle of evidence (schema/evidence.md): that `manifest`, whose members these are, is about the tree
 /// that it names.
 [[nodiscard]] Json manifest_statement(std::string_view manifest, const Json& members);

@@ -1,6 +1,7 @@
-// verbatim model fingerprint|inspect: what is this model?
+// verbatim model fingerprint|inspect: what is this model? And sign|verify: is it what somebody has signed?
 
 #include "cli/command.hpp"
+#include "cli/model_signature.hpp"
 #include "local_engine/fingerprint.hpp"
 
 #include <iostream>
@@ -55,7 +56,8 @@ int run_fingerprint(const Context& context, const std::string& path, bool with_f
 }  // namespace
 
 void add_model(CLI::App& app, Context& context) {
-  CLI::App* model = app.add_subcommand("model", "identity of a model: digests of its files");
+  CLI::App* model =
+      app.add_subcommand("model", "identity of a model: digests of its files, and signatures");
   model->require_subcommand(1);
   model->footer("Example:\n  verbatim model fingerprint ./model --json");
 
@@ -73,13 +75,8 @@ void add_model(CLI::App& app, Context& context) {
   inspect->callback(
       [&context, path] { context.exit_code = run_fingerprint(context, *path, true); });
 
-  for (const char* name : {"sign", "verify"}) {
-    CLI::App* planned = model->add_subcommand(name, "OpenSSF Model Signing (not in this version)");
-    planned->allow_extras();
-    planned->callback([&context, name] {
-      context.exit_code = not_in_this_version(std::string("model ") + name);
-    });
-  }
+  add_model_sign(*model, context);
+  add_model_verify(*model, context);
 }
 
 }  // namespace verbatim::cli

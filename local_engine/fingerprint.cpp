@@ -2,6 +2,7 @@
 
 #include "kernels/thread_pool.hpp"
 #include "local_engine/files/mapped_file.hpp"
+#include "local_engine/files/model_folder.hpp"
 #include "local_engine/fingerprint_files.hpp"
 #include "schema/canonical_json.hpp"
 
@@ -52,64 +53,6 @@ void hash_all(std::vector<Hashing> work) {
   pool.run(static_cast<std::size_t>(pool.threads()), [&](std::size_t, std::size_t) {
     for (std::size_t i = next++; i < work.size(); i = next++) *work[i].into = sha256(work[i].bytes);
   });
-}
-
-/// Names end up in lines and in JSON.
-Result<void> check_name(const std::string& name, const fs::path& where) {
-  if (name.find('\n') != std::string::npos) return refused("a file name holds a newline", where);
-  if (!is_utf8(name)) return refused("a file name is not UTF-8", where);
-  return {};
-}
-
-/// A link is followed only to a regular file of the same model: whoever copies the folder must get
-/// what was hashed.
-Result<void> check_link(const fs::path& link, const fs::path& root) {
-  std::error_code error;
-  const fs::path target = fs::canonical(link, error);
-  if (error) return refused("a symbolic link leads nowhere", link);
-  const fs::path inside = target.lexically_relative(fs::canonical(root, error));
-  if (error || inside.empty() || *inside.begin() == "..")
-    return refused("a symbolic link leads out of the model's folder", link,
-                   "copy the files instead, e.g. with cp -rL");
-  if (!fs::is_regular_file(target, error))
-    return refused("a symbolic link to something that is not a file", link);
-  return {};
-}
-
-bool ignored(const std::string& name) {
-  static constexpr std::string_view kIgnored[] = {".git", ".gitignore", ".gitattributes",
-                                                  ".github"};
-  const auto top = name.substr(0, name.find('/'));
-  return std::find(std::begin(kIgnored), std::end(kIgnored), top) != std::end(kIgnored);
-}
-
-Result<std::vector<ListedFile>> list_folder(const fs::path& root) {
-  std::vector<ListedFile> files;
-  std::error_code error;
-  fs::recursive_directory_iterator at(root, error);
-  if (error) return Error{Errc::storage_failed, "cannot read the folder", root.string(), ""};
-  for (; at != fs::recursive_directory_iterator(); at.increment(error)) {
-    const auto& entry = *at;
-    const std::string name = entry.path().lexically_relative(root).generic_string();
-    const auto status = entry.symlink_status(error);
-    if (ignored(name)) {
-      if (status.type() == fs::file_type::directory) at.disable_recursion_pending();
-      continue;
-    }
-    if (const auto checked = check_name(name, root); !checked) return checked.error();
-    if (status.type() == fs::file_type::directory) continue;
-    if (status.type() == fs::file_type::symlink) {
-      if (const auto checked = check_link(entry.path(), root); !checked) return checked.error();
-    } else if (status.type() != fs::file_type::regular) {
-      return refused("neither a file nor a folder", entry.path());
-    }
-    auto file = list_file(entry.path(), name);
-    if (!file) return file.error();
-    files.push_back(std::move(*file));
-  }
-  if (error) return Error{Errc::storage_failed, "cannot read the folder", root.string(), ""};
-  if (files.empty()) return refused("the folder is empty", root);
-  return files;
 }
 
 Result<Digest> tokenizer_digest(const ModelFiles& files) {
@@ -177,24 +120,16 @@ Result<std::string> architecture_of(const ModelFiles& files) {
 
 /// Sorted by name; the large ones not hashed yet.
 Result<std::vector<ListedFile>> list_files(const fs::path& root) {
-  std::error_code error;
-  const auto status = fs::status(root, error);
-  if (status.type() == fs::file_type::not_found)
-    return Error{Errc::not_found, "no such model", root.string(), ""};
+  auto listed = list_model_files(root, is_never_of_a_model);
+  if (!listed) return listed.error();
+  if (listed->empty()) return refused("the folder is empty", root);
   std::vector<ListedFile> files;
-  if (status.type() == fs::file_type::directory) {
-    auto all = list_folder(root);
-    if (!all) return all.error();
-    files = std::move(*all);
-  } else {
-    const std::string name = root.filename().string();
-    if (const auto checked = check_name(name, root); !checked) return checked.error();
-    auto one = list_file(root, name);
-    if (!one) return one.error();
-    files.push_back(std::move(*one));
+  for (auto& found : *listed) {
+    if (found.refused) return *found.refused;
+    auto file = list_file(found.path, std::move(found.name));
+    if (!file) return file.error();
+    files.push_back(std::move(*file));
   }
-  std::sort(files.begin(), files.end(),
-            [](const auto& a, const auto& b) { return a.digest.name < b.digest.name; });
   return files;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Streams of other servers, read strictly: an answer is judged by its text as a whole, so whatever a client may have read beside
-// that text must be found.
+// Streams of other servers, read strictly: an answer is judged by its text as a whole, so whatever a client may have read
+// beside that text must be found.
 
 #include "gateway/dialect.hpp"
 #include "schema/json.hpp"

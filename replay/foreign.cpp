@@ -83,8 +83,8 @@ struct ReadAs {
 };
 
 /// Tokens that say `text` behind this prompt, the likeliest first. Text does not tell how it was cut into tokens: the cut of
-/// prompt and text as one is tried first, since a model goes on as it was trained to, then the text behind a line end (a prompt
-/// that is not cut as its text would be does not show where it ends), then the text by itself.
+/// prompt and text as one is tried first, since a model goes on as it was trained to, then the text behind a line end (a
+/// prompt that is not cut as its text would be does not show where it ends), then the text by itself.
 std::vector<Tokens> cuts_of(const Engine& engine, const Tokens& prompt, const std::string& text) {
   const auto& tokenizer = *engine.tokenizer();
   const ReadAs read(engine, prompt);
@@ -266,8 +266,8 @@ Result<ForeignScore> score_choice(Engine& engine, const GenerationRequest& reque
 }
 
 /// The cut that the engine itself would have made: a text shows no special tokens, and not where one token ends. Where the
-/// engine's choice is another token that says nothing, or the beginning of what the text goes on with, it is taken, and the rest
-/// cut anew: that is the same text. The score of the cut in which the fewest tokens are not the engine's choice.
+/// engine's choice is another token that says nothing, or the beginning of what the text goes on with, it is taken, and the
+/// rest cut anew: that is the same text. The score of the cut in which the fewest tokens are not the engine's choice.
 Result<ForeignScore> with_engines_cut(Engine& engine, const GenerationRequest& request,
                                       ForeignScore score, bool ended) {
   constexpr std::size_t kRecutMax = 16;

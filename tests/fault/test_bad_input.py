@@ -174,19 +174,16 @@ class BadInput(support.ProgramTest):
         top = self.run_well("--help").out
         self.assertIn("Example", top)
         for command in (["gateway"], ["log", "list"], ["log", "show"], ["verify"], ["checkpoint"], ["receipt"],
-                        ["model", "fingerprint"], ["engine", "generate"], ["engine", "score"], ["engine", "tokenize"],
+                        ["model", "fingerprint"], ["model", "sign"], ["model", "verify"], ["engine", "generate"], ["engine", "score"], ["engine", "tokenize"],
                         ["engine", "render"], ["replay"], ["export"], ["prune"], ["timestamp", "ask"]):
             shown = self.run_well(*command, "--help").out
             self.assertIn("verbatim " + " ".join(command), shown)
 
     def test_what_is_not_in_this_version_says_so_with_exit_2(self):
         roadmap = (support.SOURCE / "docs" / "roadmap.md").read_text()
-        for name, command in (("model sign", ["model", "sign", support.DEMO_MODEL]),
-                              ("model verify", ["model", "verify", support.DEMO_MODEL]),
-                              ("export --format eu-ai-act",
-                               ["export", "--out", self.folder / "b", "--format", "eu-ai-act"])):
-            self.assert_one_line_error(verbatim(*command, timeout=30), USAGE, f"'{name}' is not in this version")
-            self.assertIn(f"`{name}`", roadmap)
+        self.assert_one_line_error(verbatim("export", "--out", self.folder / "b", "--format", "eu-ai-act", timeout=30), USAGE,
+                                   "'export --format eu-ai-act' is not in this version")
+        self.assertIn("`export --format eu-ai-act`", roadmap)
         self.assert_one_line_error(
             verbatim("engine", "generate", "--prompt", "x", "--profile", "mma-hopper/1", timeout=30), USAGE,
             "mma-hopper/1 is not in this version")
@@ -206,7 +203,7 @@ class BadInput(support.ProgramTest):
 
     def test_a_command_without_what_it_needs_says_so_with_exit_2(self):
         for command in (["probe", "--model", "m"], ["witness"], ["keys"], ["erase"], ["hold"], ["prune"],
-                        ["engine", "generate"]):
+                        ["engine", "generate"], ["model", "sign", "x"], ["model", "verify", "x", "--key", "y"]):
             self.assert_one_line_error(verbatim(*command, timeout=30), USAGE)
 
     # The gateway's start.

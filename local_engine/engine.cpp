@@ -233,6 +233,8 @@ Result<kernels::Backend> choose_backend(const EngineOptions& options) {
 
 }  // namespace
 
+bool knows_profile(const std::string& name) { return kernels::parse_profile(name).has_value(); }
+
 Result<GenerationResult> Engine::generate_and_wait(GenerationRequest request) {
   std::promise<Result<GenerationResult>> promise;
   auto future = promise.get_future();

@@ -126,6 +126,9 @@ class Engine {
   [[nodiscard]] virtual float suggested_repetition_penalty() const { return 1; }
 };
 
+/// Whether this build computes under a numerics profile of this name.
+[[nodiscard]] bool knows_profile(const std::string& name);
+
 /// Compiler, version and source digest of this build, as recorded beside every answer.
 [[nodiscard]] std::string build_id();
 

@@ -21,9 +21,9 @@ inline constexpr std::size_t kMmaDepth = 16;
 ///              factor has the exponent of the smallest normal one. Zero products take no part, nor does a zero c
 ///   order      e = the largest exponent of the products and of c, at least -133. Each product and c is cut toward zero
 ///              to a multiple of 2^(e - 25). The sum of these is exact, and cut toward zero to 24 significant bits
-///   zeros      a sum of zero is +0
-///   range      NaN when a factor or c is not finite, when c or the sum is not zero and below 2^-100 in magnitude, or when
-///              the sum is beyond the largest float: there the arithmetic has left the profile
+///   zeros      a sum of zero is +0, and so is one that is below the smallest float, 2^-149
+///   range      NaN when a factor or c is not finite, when c or the result is not zero and below 2^-100 in magnitude, or
+///              when the sum is beyond the largest float: there the arithmetic has left the profile
 [[nodiscard]] float mma_block(Dtype dtype, const std::uint16_t* a, const std::uint16_t* b, float c);
 
 /// Numerics: sections 2 and 8, profile mma-hopper/1.

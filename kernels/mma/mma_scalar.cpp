@@ -20,7 +20,8 @@ namespace {
 constexpr float kLeftTheProfile = std::numeric_limits<float>::quiet_NaN();
 constexpr int kFractionBits = 25;  // kept below the largest exponent
 constexpr int kExponentMin = -133;
-constexpr int kRangeExponentMin = -100;  // of a sum that is not zero
+constexpr int kRangeExponentMin = -100;  // of a result that is not zero
+constexpr int kSmallestFloat = -149;
 constexpr int kFloatFraction = 23, kFloatBias = 127, kFloatExponents = 255;
 
 struct Format {
@@ -68,6 +69,7 @@ float rounded_toward_zero(std::int64_t sum, int exponent) {
   const int last = kFloatFraction + 1 - static_cast<int>(std::bit_width(magnitude));
   magnitude = last >= 0 ? magnitude << last : magnitude >> -last;
   const int leading = exponent - last + kFloatFraction;  // the exponent of the first bit
+  if (leading < kSmallestFloat) return 0;
   if (leading < kRangeExponentMin || leading > kFloatBias) return kLeftTheProfile;
   const auto fraction = static_cast<std::uint32_t>(magnitude) & ((1u << kFloatFraction) - 1);
   const auto biased = static_cast<std::uint32_t>(leading + kFloatBias);

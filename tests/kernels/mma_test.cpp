@@ -77,8 +77,11 @@ float exact_block(const CardClass& cards, Dtype dtype, std::span<const float> a,
     const int dropped = std::max(0, bits - 24);
     mpz_tdiv_q_2exp(sum.z, sum.z, static_cast<mp_bitcnt_t>(dropped));
     const double result = std::ldexp(mpz_get_d(sum.z), unit + dropped);
-    if (result != 0 && (std::fabs(result) < 0x1p-100 || std::fabs(result) > 0x1.fffffep127))
-      return NAN;
+    if (std::fabs(result) < 0x1p-149) {
+      c = 0;
+      continue;
+    }
+    if (std::fabs(result) < 0x1p-100 || std::fabs(result) > 0x1.fffffep127) return NAN;
     c = static_cast<float>(result);
   }
   return c;
@@ -246,7 +249,9 @@ TEST(MmaBlockEdges, OutsideTheRangeOfTheProfileThereIsNoNumber) {
   // What cancels is zero, however small it was; what is below every bit that is kept is nothing.
   EXPECT_EQ(bits_of(of(Dtype::bf16, {0x1p-60f, -0x1p-60f}, {0x1p-60f, 0x1p-60f}, 0)), 0u);
   EXPECT_EQ(bits_of(of(Dtype::bf16, {0x1p-80f}, {0x1p-79f}, 0)), 0u);
-  EXPECT_PRED1(is_nan, of(Dtype::bf16, {0x1p-79f}, {0x1p-79f}, 0));
+  // Nor is a result what is below the smallest float.
+  EXPECT_EQ(bits_of(of(Dtype::bf16, {0x1p-75f}, {-0x1p-75f}, 0)), 0u);
+  EXPECT_PRED1(is_nan, of(Dtype::bf16, {0x1p-75f}, {-0x1p-74f}, 0));
   // The largest float, and beyond.
   EXPECT_EQ(of(Dtype::bf16, {0x1p64f}, {0x1p63f}, 0x1.fffffep126f), 0x1.fffffep127f);
   EXPECT_PRED1(is_nan, of(Dtype::bf16, {0x1p64f}, {0x1p64f}, 0));

@@ -7,6 +7,7 @@
 #include "gateway/config.hpp"
 #include "gateway/server.hpp"
 #include "kernels/backend.hpp"
+#include "kernels/profile.hpp"
 
 #include <boost/asio/ip/address.hpp>
 #include <kConfigSchema.hpp>
@@ -96,6 +97,7 @@ Result<void> check_config(const gateway::GatewayConfig& config) {
   }
   if (auto usable = gateway::check_start(config); !usable) return usable.error();
   if (auto known = kernels::parse_backend(config.engine.backend); !known) return known.error();
+  if (auto known = kernels::parse_profile(config.engine.profile); !known) return known.error();
   if (config.admin_enabled && config.listen.port != 0 &&
       config.listen.str() == config.admin.str()) {
     return Error{Errc::invalid_input, "clients and operators are given the same address",

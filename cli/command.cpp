@@ -257,7 +257,8 @@ void add_model_option(CLI::App& command, std::string& model) {
 
 void EngineFlags::add(CLI::App& command) {
   add_model_option(command, model);
-  command.add_option("--profile", profile, "numerics profile")->capture_default_str();
+  command.add_option("--profile", profile, "f32-k256/1 or mma-hopper/1: other bits")
+      ->capture_default_str();
   command.add_option("--backend", backend, "scalar, avx2, avx512 or auto: the same bits")
       ->capture_default_str();
   command.add_option("--threads", threads, "0: all cores")->check(whole_number(0, kThreadsMax));

@@ -1,6 +1,7 @@
 #include "local_engine/engine.hpp"
 
 #include "kernels/backend.hpp"
+#include "kernels/profile.hpp"
 #include "local_engine/fingerprint_files.hpp"
 #include "local_engine/job.hpp"
 #include "local_engine/model/model.hpp"
@@ -173,7 +174,9 @@ class CpuEngine final : public Engine {
   std::string backend() const override {
     return std::string(kernels::name(core_->model->backend()));
   }
-  std::string profile() const override { return options_.profile; }
+  std::string profile() const override {
+    return std::string(kernels::name(core_->model->profile()));
+  }
   std::size_t context_max() const override { return core_->context.context_max; }
   std::size_t vocab_size() const override { return core_->context.vocab_size; }
   std::size_t hidden_size() const override { return core_->context.hidden_size; }
@@ -223,18 +226,14 @@ float suggested_penalty(const Json& generation_config) {
 }
 
 Result<kernels::Backend> choose_backend(const EngineOptions& options) {
-  if (options.profile == "mma-hopper/1")
-    return Error{Errc::unsupported, "numerics profile mma-hopper/1 is not in this version", "",
-                 "use f32-k256/1"};
-  if (options.profile != "f32-k256/1")
-    return Error{Errc::invalid_input, "no such numerics profile", options.profile,
-                 "use f32-k256/1"};
   if (options.backend == "cuda")
     return Error{Errc::unsupported, "backend cuda is not in this build", "", "use auto"};
   return kernels::parse_backend(options.backend);
 }
 
 }  // namespace
+
+bool knows_profile(const std::string& name) { return kernels::parse_profile(name).has_value(); }
 
 Result<GenerationResult> Engine::generate_and_wait(GenerationRequest request) {
   std::promise<Result<GenerationResult>> promise;
@@ -248,6 +247,8 @@ Result<GenerationResult> Engine::generate_and_wait(GenerationRequest request) {
 Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path,
                                              const EngineOptions& options) {
   // 1. What was asked for, before anything is read.
+  const auto profile = kernels::parse_profile(options.profile);
+  if (!profile) return profile.error();
   const auto backend = choose_backend(options);
   if (!backend) return backend.error();
   if (options.batch_rows_max == 0 || options.prefill_chunk == 0 || options.threads < 0)
@@ -257,7 +258,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path,
   const auto files = open_model(path);
   if (!files) return files.error();
   auto core = std::make_shared<Core>();
-  auto model = Model::load(*files, *backend, options.threads);
+  auto model = Model::load(*files, *backend, options.threads, *profile);
   if (!model) return model.error();
   core->model = std::move(*model);
   auto identity = fingerprint_of(*files);

@@ -1,6 +1,6 @@
 #pragma once
 // The local engine: loads a model, and generates or scores token sequences so that every bit of the
-// result is a function of the request and the weights alone (numerics profile f32-k256/1).
+// result is a function of the request and the weights alone (kernels/profile.hpp).
 
 #include "local_engine/activation_fingerprint.hpp"
 #include "local_engine/chat_template.hpp"
@@ -23,8 +23,8 @@
 namespace verbatim::local_engine {
 
 struct EngineOptions {
-  std::string backend = "auto";  ///< scalar, avx2, avx512, cuda, auto: same bits
-  std::string profile = "f32-k256/1";
+  std::string backend = "auto";           ///< scalar, avx2, avx512, cuda, auto: same bits
+  std::string profile = "f32-k256/1";     ///< or mma-hopper/1: other bits
   int threads = 0;                        ///< 0: all cores
   std::size_t batch_rows_max = 256;       ///< rows (tokens) in one forward pass
   std::size_t prefill_chunk = 256;        ///< prompt rows of one request in one pass
@@ -127,6 +127,9 @@ class Engine {
   /// other servers do.
   [[nodiscard]] virtual float suggested_repetition_penalty() const { return 1; }
 };
+
+/// Whether this build computes under a numerics profile of this name.
+[[nodiscard]] bool knows_profile(const std::string& name);
 
 /// Compiler, version and source digest of this build, as recorded beside every answer.
 [[nodiscard]] std::string build_id();

@@ -167,7 +167,8 @@ void Scheduler::deliver(const std::vector<Planned>& planned, const std::vector<F
       ended = job->accept(std::move(outcomes[next]), model_.last_hidden(next));
     }
     if (!ended && !in_range[i]) {
-      job->fail({Errc::out_of_range, "attention left the numerics profile in the prompt", "", ""});
+      job->fail(
+          {Errc::out_of_range, "the arithmetic left the numerics profile in the prompt", "", ""});
       ended = true;
     }
     if (ended) release(job);

@@ -10,9 +10,10 @@ bool is_by(const Verdict& verdict, const RunIdentity& run) {
   const std::string calibration = verdict.tolerance ? verdict.tolerance->calibration_sha256 : "";
   // What could not be judged is looked at again: it may have changed, and it costs nothing.
   if (verdict.kind == VerdictKind::not_replayable) return false;
-  return verdict.engine && verdict.engine->profile == run.profile &&
-         verdict.engine->build == run.build && verdict.method == run.method &&
-         (!verdict.claimed_weights || calibration == run.calibration_sha256);
+  // An answer of the local engine is computed again under the profile that its record names, whatever the run's.
+  return verdict.engine && verdict.engine->build == run.build && verdict.method == run.method &&
+         (!verdict.claimed_weights ||
+          (verdict.engine->profile == run.profile && calibration == run.calibration_sha256));
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ bool still_holds(audit::RecordSource& reader, const Verdict& verdict, Engines& e
   if (!computed) return false;
   const std::string name = text_at(asked->request.json, {"model", "requested"});
   const std::string weights = text_at(computed->response->json, {"engine", "weights_sha256"});
-  const auto engine = engines.judging(weights, name);
+  const auto engine = engines.judging(weights, name, verdict.engine->profile);
   if (!engine || (*engine)->fingerprint().weights_sha256.hex() != verdict.engine->weights_sha256)
     return false;
   const auto erased = [&](const audit::StoredLeaf& leaf, const char* field) {

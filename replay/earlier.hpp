@@ -12,7 +12,10 @@ namespace verbatim::replay {
 /// What a verdict must have been given by to be taken over: the same build and profile make the same bits, on any
 /// backend, so a second computation can find nothing else.
 struct RunIdentity {
-  std::string method, profile, build;
+  std::string method;
+  std::string
+      profile;  ///< for answers of remote endpoints: those of the local engine have their record's
+  std::string build;
   std::string calibration_sha256;  ///< "" without one
 };
 

@@ -15,15 +15,19 @@ Engines::Engines(std::vector<ModelPlace> places, local_engine::EngineOptions opt
   for (ModelPlace& place : places) {
     Place entry;
     entry.model = std::move(place);
+    entry.profile = options_.profile;
     places_.push_back(std::move(entry));
   }
 }
 
 Result<std::shared_ptr<Engine>> Engines::with_weights(const std::string& weights_sha256,
-                                                      const std::string& name) {
+                                                      const std::string& name,
+                                                      const std::string& recorded_profile) {
   const std::lock_guard lock(mutex_);
+  const std::string& profile = known_profile(recorded_profile);
   for (Place& place : places_) {
     if (place.known || place.model.name != name) continue;
+    place.profile = profile;
     if (!load(place)) {
       hash(place);
     } else if (place.weights_sha256 != weights_sha256) {
@@ -35,7 +39,7 @@ Result<std::shared_ptr<Engine>> Engines::with_weights(const std::string& weights
     for (Place& place : places_) hash(place);
     found = place_with(weights_sha256);
   }
-  if (found != nullptr) return engine_of(*found);
+  if (found != nullptr) return engine_of(under(*found, profile));
   // A model of the record's name that cannot be read may well be the one.
   for (const Place& place : places_) {
     if (place.model.name == name && place.weights_sha256.empty() && !place.absent)
@@ -57,40 +61,47 @@ bool Engines::vouches_for(const std::string& name) const {
 Result<std::shared_ptr<Engine>> Engines::vouched(const std::string& name) {
   const std::lock_guard lock(mutex_);
   for (Place& place : places_) {
-    if (place.model.vouched && place.model.name == name) return engine_of(place);
+    if (place.model.vouched && place.model.name == name)
+      return engine_of(under(place, options_.profile));
   }
   return Error{Errc::not_found, "nobody vouches for weights under the name " + name, "",
                "if you know which weights it serves, give --engine " + name + "=PATH"};
 }
 
 Result<std::shared_ptr<Engine>> Engines::judging(const std::string& weights_sha256,
-                                                 const std::string& name) {
-  return weights_sha256.empty() ? vouched(name) : with_weights(weights_sha256, name);
+                                                 const std::string& name,
+                                                 const std::string& profile) {
+  return weights_sha256.empty() ? vouched(name) : with_weights(weights_sha256, name, profile);
 }
 
-Result<std::shared_ptr<Engine>> Engines::named(const std::string& name) {
+Result<std::shared_ptr<Engine>> Engines::named(const std::string& name,
+                                               const std::string& profile) {
   const std::lock_guard lock(mutex_);
   for (Place& place : places_) {
-    if (place.model.name == name) return engine_of(place);
+    if (place.model.name == name) return engine_of(under(place, known_profile(profile)));
   }
   return Error{Errc::not_found, "no model is named " + name, "", ""};
 }
 
 Result<std::shared_ptr<Engine>> Engines::counterpart(const std::filesystem::path& path,
                                                      const std::string& backend,
-                                                     const std::string& weights_sha256) {
+                                                     const std::string& weights_sha256,
+                                                     const std::string& profile) {
   const std::lock_guard lock(mutex_);
   const Place* own = path.empty() ? place_with(weights_sha256) : nullptr;
   if (path.empty() && own == nullptr)
     return Error{Errc::not_found, "no model has the weights " + weights_sha256.substr(0, 16), "",
                  ""};
   const std::filesystem::path& place = own == nullptr ? path : own->model.path;
-  if (counterpart_ != nullptr && counterpart_path_ == place) return counterpart_;
+  if (counterpart_ != nullptr && counterpart_path_ == place && counterpart_profile_ == profile)
+    return counterpart_;
   auto options = options_;
+  options.profile = profile;
   if (!backend.empty()) options.backend = backend;
   auto engine = loader_(place, options);
   if (!engine) return engine.error();
   counterpart_path_ = place;
+  counterpart_profile_ = profile;
   counterpart_ = std::move(*engine);
   return counterpart_;
 }
@@ -133,10 +144,31 @@ Engines::Place* Engines::place_with(const std::string& weights_sha256) {
   return found == places_.end() ? nullptr : &*found;
 }
 
-const Engines::Place* Engines::loaded_from(const std::filesystem::path& path) const {
+Engines::Place& Engines::under(Place& place, const std::string& profile) {
+  if (place.profile == profile) return place;
+  for (Place& other : places_) {
+    if (other.profile == profile && other.model.name == place.model.name &&
+        other.model.path == place.model.path)
+      return other;
+  }
+  Place added = place;
+  added.profile = profile;
+  added.engine.reset();
+  added.broken.reset();
+  added.checked = false;
+  return places_.emplace_back(std::move(added));
+}
+
+const std::string& Engines::known_profile(const std::string& recorded) const {
+  return local_engine::knows_profile(recorded) ? recorded : options_.profile;
+}
+
+const Engines::Place* Engines::loaded_from(const std::filesystem::path& path,
+                                           const std::string& profile) const {
   std::error_code ignored;
   for (const Place& place : places_) {
-    if (place.engine != nullptr && std::filesystem::equivalent(place.model.path, path, ignored))
+    if (place.engine != nullptr && place.profile == profile &&
+        std::filesystem::equivalent(place.model.path, path, ignored))
       return &place;
   }
   return nullptr;
@@ -156,13 +188,15 @@ void Engines::hash(Place& place) {
 
 Result<void> Engines::load(Place& place) {
   if (place.broken) return *place.broken;
-  if (const Place* twin = loaded_from(place.model.path); twin != nullptr) {
+  if (const Place* twin = loaded_from(place.model.path, place.profile); twin != nullptr) {
     const ModelPlace model = std::move(place.model);
     place = *twin;
     place.model = model;
     return {};
   }
-  auto engine = loader_(place.model.path, options_);
+  auto options = options_;
+  options.profile = place.profile;
+  auto engine = loader_(place.model.path, options);
   if (!engine) {
     place.broken = engine.error();
     return engine.error();

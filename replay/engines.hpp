@@ -4,6 +4,7 @@
 #include "local_engine/engine.hpp"
 #include "replay/recorded_models.hpp"
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -27,6 +28,9 @@ struct ModelPlace {
 using EngineLoader = std::function<Result<std::shared_ptr<local_engine::Engine>>(
     const std::filesystem::path&, const local_engine::EngineOptions&)>;
 
+/// A record is computed again under the numerics profile that it names: of one model there may be an engine for each. What
+/// names none, or one that this build does not know, gets the engine of EngineOptions::profile.
+///
 /// Any thread may call; while an engine is loaded or checked the others wait. Every engine is checked (check_engine) before
 /// it is given out. One that fails is never given out, and failed() is true from then on.
 ///
@@ -38,10 +42,10 @@ class Engines {
   Engines(std::vector<ModelPlace> places, local_engine::EngineOptions options,
           EngineLoader loader = &local_engine::Engine::load);
 
-  /// The engine with these weights, which answered under `name`. Places of that name are loaded at once, since a loaded
-  /// engine knows its digest; others are hashed first, and loaded only if they have the weights.
+  /// The engine with these weights under `profile`, which answered under `name`. Places of that name are loaded at once,
+  /// since a loaded engine knows its digest; others are hashed first, and loaded only if they have the weights.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> with_weights(
-      const std::string& weights_sha256, const std::string& name);
+      const std::string& weights_sha256, const std::string& name, const std::string& profile);
 
   /// Does the operator vouch for weights under this name?
   [[nodiscard]] bool vouches_for(const std::string& name) const;
@@ -51,17 +55,18 @@ class Engines {
   /// The engine that judges an answer given under `name`: that with the recorded weights, or, where none are recorded (""),
   /// since another engine answered, the one that is vouched for.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> judging(
-      const std::string& weights_sha256, const std::string& name);
+      const std::string& weights_sha256, const std::string& name, const std::string& profile);
 
   /// The engine of the first place with this name, whatever weights it has.
-  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> named(const std::string& name);
+  [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> named(const std::string& name,
+                                                                    const std::string& profile);
 
   /// An engine to compare with: of the model at `path`, or if that is empty, of the place that has these weights; on
-  /// `backend`, or if that is empty, on that of the others. It judges nobody, so it is not checked. The last one is
-  /// kept.
+  /// `backend`, or if that is empty, on that of the others; under `profile`. It judges nobody, so it is not checked. The
+  /// last one is kept.
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> counterpart(
       const std::filesystem::path& path, const std::string& backend,
-      const std::string& weights_sha256);
+      const std::string& weights_sha256, const std::string& profile);
 
   /// An engine failed its check: the run must give no verdicts.
   [[nodiscard]] bool failed() const;
@@ -78,6 +83,7 @@ class Engines {
  private:
   struct Place {
     ModelPlace model;
+    std::string profile;         ///< of `engine`
     bool known = false;          ///< weights_sha256 or problem says what is there
     std::string weights_sha256;  ///< "" when it could not be read
     ModelParts parts;            ///< likewise
@@ -88,19 +94,24 @@ class Engines {
     bool checked = false;
   };
   [[nodiscard]] Place* place_with(const std::string& weights_sha256);
+  /// The same place for another profile: added when it is first asked for, behind those that were given.
+  [[nodiscard]] Place& under(Place& place, const std::string& profile);
+  [[nodiscard]] const std::string& known_profile(const std::string& recorded) const;
   /// Two names of one model share its engine.
-  [[nodiscard]] const Place* loaded_from(const std::filesystem::path& path) const;
+  [[nodiscard]] const Place* loaded_from(const std::filesystem::path& path,
+                                         const std::string& profile) const;
   void hash(Place& place);
   [[nodiscard]] Result<void> load(Place& place);
   [[nodiscard]] Result<std::shared_ptr<local_engine::Engine>> engine_of(Place& place);
 
   mutable std::mutex mutex_;  // guards the members below
-  std::vector<Place> places_;
+  std::deque<Place> places_;  // references stay valid when one is added
   local_engine::EngineOptions options_;
   EngineLoader loader_;
   bool failed_ = false;
   std::size_t checked_ = 0;
   std::filesystem::path counterpart_path_;
+  std::string counterpart_profile_;
   std::shared_ptr<local_engine::Engine> counterpart_;
 };
 

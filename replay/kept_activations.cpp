@@ -72,8 +72,9 @@ void explain(audit::RecordSource& reader, const audit::StoredLeaf& response, con
   }
   if (with.against == nullptr) return;
   Explanation by_other;
-  const auto other = with.engines.counterpart(with.against->path, with.against->backend,
-                                              engine.fingerprint().weights_sha256.hex());
+  const auto other =
+      with.engines.counterpart(with.against->path, with.against->backend,
+                               engine.fingerprint().weights_sha256.hex(), engine.profile());
   if (other) {
     by_other = explain_by_engine(engine, **other, choices);
   } else {
@@ -89,7 +90,8 @@ Result<void> measure_other_weights(audit::RecordSource& reader, const audit::Sto
   const bool explains = with.explain && keeps(response, "response.layers");
   if (with.explain && !explains) verdict.explanations.push_back(explanation_json(nothing_kept()));
   if (!explains && !keeps(response, "response.fingerprint")) return {};
-  const auto engine = with.engines.named(verdict.model);
+  const auto engine =
+      with.engines.named(verdict.model, text_at(response.json, {"engine", "numerics_profile"}));
   if (!engine) {
     if (with.engines.failed()) return engine.error();
     return {};

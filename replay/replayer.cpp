@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace verbatim::replay {
@@ -287,7 +288,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
   for (RecordedChoice& choice : choices) choice.request.continues_text = continues;
 
   // 5. The same weights, and the same profile.
-  const auto engine = with.engines.with_weights(weights, verdict.model);
+  const auto engine = with.engines.with_weights(weights, verdict.model, profile);
   if (!engine) {
     if (with.engines.failed()) return engine.error();
     const bool changed = with.engines.name_has_other_weights(verdict.model, weights);
@@ -336,15 +337,16 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
 
 Result<void> check_engines_of(audit::RecordSource& reader, const std::vector<Uuid>& ids,
                               Engines& engines) {
-  std::set<std::pair<std::string, std::string>> known;
+  std::set<std::tuple<std::string, std::string, std::string>> known;
   for (const Uuid& id : ids) {
     const auto asked = read_leaves(reader, id);
     const auto computed = asked ? computed_by(reader, *asked) : std::nullopt;
     if (!computed) continue;
     const std::string name = text_at(asked->request.json, {"model", "requested"});
     const std::string weights = text_at(computed->response->json, {"engine", "weights_sha256"});
-    if (!known.emplace(name, weights).second) continue;
-    const auto engine = engines.judging(weights, name);
+    const std::string profile = text_at(computed->response->json, {"engine", "numerics_profile"});
+    if (!known.emplace(name, weights, profile).second) continue;
+    const auto engine = engines.judging(weights, name, profile);
     if (!engine && engines.failed()) return engine.error();
   }
   return {};

@@ -65,6 +65,27 @@ struct V {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ)));
   }
 
+  /// Sign and fraction taken away: 2^exponent of a normal number, 0 of a subnormal one, infinity of what is not finite.
+  VERBATIM_INLINE F power_of_two(F a) { return _mm256_and_ps(a, _mm256_set1_ps(__builtin_inff())); }
+  /// 2^n / a, for a power of two `a` and a result that are normal.
+  template <int n>
+  VERBATIM_INLINE F power_over(F a) {
+    const I powers = _mm256_set1_epi32(static_cast<int>((254u + n) << 23));
+    return _mm256_castsi256_ps(_mm256_sub_epi32(powers, _mm256_castps_si256(a)));
+  }
+  /// Bit i is set unless low <= lane i <= high.
+  VERBATIM_INLINE std::uint32_t outside(F a, float low, float high) {
+    const F inside = _mm256_and_ps(_mm256_cmp_ps(a, set1(low), _CMP_GE_OQ),
+                                   _mm256_cmp_ps(a, set1(high), _CMP_LE_OQ));
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(inside)) ^ 0xffu;
+  }
+  /// kLanes 32-bit integers, from here to join(): toward zero.
+  VERBATIM_INLINE I cut_to_ints(F a) { return _mm256_cvttps_epi32(a); }
+  VERBATIM_INLINE I no_ints() { return _mm256_setzero_si256(); }
+  VERBATIM_INLINE I add_ints(I a, I b) { return _mm256_add_epi32(a, b); }
+  VERBATIM_INLINE D low_ints(I a) { return _mm256_cvtepi32_pd(_mm256_castsi256_si128(a)); }
+  VERBATIM_INLINE D high_ints(I a) { return _mm256_cvtepi32_pd(_mm256_extracti128_si256(a, 1)); }
+
   VERBATIM_INLINE D low(F a) { return _mm256_cvtps_pd(_mm256_castps256_ps128(a)); }
   VERBATIM_INLINE D high(F a) { return _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1)); }
   VERBATIM_INLINE F join(D lo, D hi) {

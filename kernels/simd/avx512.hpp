@@ -60,6 +60,26 @@ struct V {
   /// Bit i is set where lane i of a differs from b.
   VERBATIM_INLINE std::uint32_t differ(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
 
+  /// Sign and fraction taken away: 2^exponent of a normal number, 0 of a subnormal one, infinity of what is not finite.
+  VERBATIM_INLINE F power_of_two(F a) { return _mm512_and_ps(a, _mm512_set1_ps(__builtin_inff())); }
+  /// 2^n / a, for a power of two `a` and a result that are normal.
+  template <int n>
+  VERBATIM_INLINE F power_over(F a) {
+    const I powers = _mm512_set1_epi32(static_cast<int>((254u + n) << 23));
+    return _mm512_castsi512_ps(_mm512_sub_epi32(powers, _mm512_castps_si512(a)));
+  }
+  /// Bit i is set unless low <= lane i <= high.
+  VERBATIM_INLINE std::uint32_t outside(F a, float low, float high) {
+    return _mm512_cmp_ps_mask(a, set1(low), _CMP_NGE_UQ) |
+           _mm512_cmp_ps_mask(a, set1(high), _CMP_NLE_UQ);
+  }
+  /// kLanes 32-bit integers, from here to join(): toward zero.
+  VERBATIM_INLINE I cut_to_ints(F a) { return _mm512_cvttps_epi32(a); }
+  VERBATIM_INLINE I no_ints() { return _mm512_setzero_si512(); }
+  VERBATIM_INLINE I add_ints(I a, I b) { return _mm512_add_epi32(a, b); }
+  VERBATIM_INLINE D low_ints(I a) { return _mm512_cvtepi32_pd(_mm512_castsi512_si256(a)); }
+  VERBATIM_INLINE D high_ints(I a) { return _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(a, 1)); }
+
   VERBATIM_INLINE D low(F a) { return _mm512_cvtps_pd(_mm512_castps512_ps256(a)); }
   VERBATIM_INLINE D high(F a) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1)); }
   VERBATIM_INLINE F join(D lo, D hi) {

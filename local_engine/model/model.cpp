@@ -2,6 +2,8 @@
 
 #include "kernels/elementwise/elementwise.hpp"
 #include "kernels/gate/gate.hpp"
+#include "kernels/logits/logits.hpp"
+#include "kernels/mma/mma.hpp"
 #include "kernels/rmsnorm/rmsnorm.hpp"
 
 #include <algorithm>
@@ -43,11 +45,17 @@ std::vector<float> scaled(const std::vector<float>& inverse, const RopeConfig& r
   return divided;
 }
 
+/// Of profile mma-hopper/1: f32 and quantised weights are multiplied as in the other.
+bool on_tensor_cores(kernels::Dtype dtype) {
+  return dtype == kernels::Dtype::bf16 || dtype == kernels::Dtype::f16;
+}
+
 }  // namespace
 
-Model::Model(ModelConfig config, kernels::Backend backend, int threads)
+Model::Model(ModelConfig config, kernels::Backend backend, int threads, kernels::Profile profile)
     : config_(std::move(config)),
       backend_(backend),
+      profile_(profile),
       pool_(std::make_unique<kernels::ThreadPool>(threads)) {
   kv_pool_ = std::make_unique<KvPool>(config_.layers,
                                       kernels::kv_page_floats(config_.kv_heads, config_.head_dim));
@@ -74,11 +82,11 @@ Result<Model::Rotation> Model::make_rotation(const RopeConfig& rope, std::size_t
 }
 
 Result<std::unique_ptr<Model>> Model::load(const ModelFiles& files, kernels::Backend backend,
-                                           int threads) {
+                                           int threads, kernels::Profile profile) {
   kernels::make_floating_point_exact();
   auto config = read_config(files);
   if (!config) return config.error();
-  std::unique_ptr<Model> model(new Model(std::move(*config), backend, threads));
+  std::unique_ptr<Model> model(new Model(std::move(*config), backend, threads, profile));
   auto weights = load_weights(files, model->config_, model->pool());
   if (!weights) return weights.error();
   model->weights_ = std::move(*weights);
@@ -135,8 +143,10 @@ void Model::multiply(const Linear& weights, const float* x, std::size_t rows, fl
   std::size_t first = 0;
   for (const auto& part : weights.parts) {
     const float* bias = weights.bias.empty() ? nullptr : weights.bias.data() + first;
-    kernels::matmul(backend_, part, {x, rows, part.cols(), bias, out + first, width},
-                    pool_for(rows * part.rows() * part.cols()));
+    const bool mma = profile_ == kernels::Profile::mma_hopper && on_tensor_cores(part.dtype());
+    const auto product = mma ? kernels::mma_matmul : kernels::matmul;
+    product(backend_, part, {x, rows, part.cols(), bias, out + first, width},
+            pool_for(rows * part.rows() * part.cols()));
     first += part.rows();
   }
 }
@@ -203,6 +213,13 @@ void Model::add_branch(std::size_t rows) {
   const std::size_t width = config_.hidden_size;
   each_row(rows, kElementCost * width, [&](std::size_t r) {
     kernels::add_in_place(backend_, x_.data() + r * width, branch_.data() + r * width, width);
+  });
+}
+
+void Model::mark_range(std::span<ForwardRow> rows) {
+  const std::size_t width = config_.hidden_size;
+  each_row(rows.size(), kElementCost * width, [&](std::size_t r) {
+    if (!kernels::all_finite(backend_, {x_.data() + r * width, width})) rows[r].range = true;
   });
 }
 
@@ -305,6 +322,8 @@ void Model::forward(std::span<ForwardRow> rows) {
     add_branch(rows.size());
     watch({i, Operator::feed_forward_residual}, rows, x_);
   }
+
+  if (profile_ == kernels::Profile::mma_hopper) mark_range(rows);
 
   // 3. The last norm, for rows that go on to the logits.
   const std::size_t width = config_.hidden_size;

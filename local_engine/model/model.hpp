@@ -2,6 +2,7 @@
 // The forward pass of a decoder: rows of any sequences in, logits out.
 
 #include "kernels/backend.hpp"
+#include "kernels/profile.hpp"
 #include "kernels/rope/rope.hpp"
 #include "kernels/thread_pool.hpp"
 #include "local_engine/kv_cache.hpp"
@@ -28,7 +29,7 @@ struct ForwardRow {
   LayerDigests* digests = nullptr;  ///< takes what its detail wants of this row; null: none
 };
 
-/// Numerics: profile f32-k256/1. The logits of a row depend on the weights and on the tokens of its
+/// Numerics: the profile that it was loaded under. The logits of a row depend on the weights and on the tokens of its
 /// own sequence up to its position; not on the other rows, their number, threads, backend, or how
 /// the sequence was cut into passes. One thread at a time.
 class Model {
@@ -36,10 +37,12 @@ class Model {
   /// Brings the weights into the kernels' form: floats are copied, quantised rows are read from the
   /// mapped file as they are needed. Errors as read_config() and load_weights().
   [[nodiscard]] static Result<std::unique_ptr<Model>> load(const ModelFiles& files,
-                                                           kernels::Backend backend, int threads);
+                                                           kernels::Backend backend, int threads,
+                                                           kernels::Profile profile);
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   [[nodiscard]] kernels::Backend backend() const { return backend_; }
+  [[nodiscard]] kernels::Profile profile() const { return profile_; }
   [[nodiscard]] kernels::ThreadPool* pool() { return pool_.get(); }
   [[nodiscard]] std::size_t kv_block_bytes() const;
   [[nodiscard]] std::shared_ptr<KvBlock> new_kv_block() const { return kv_pool_->take(); }
@@ -61,7 +64,7 @@ class Model {
   }
 
  private:
-  Model(ModelConfig config, kernels::Backend backend, int threads);
+  Model(ModelConfig config, kernels::Backend backend, int threads, kernels::Profile profile);
   /// The table covers more positions when they are first reached; no entry depends on its length.
   [[nodiscard]] Result<void> grow_rope(std::size_t positions);
   [[nodiscard]] const kernels::RopeTable& rope_of(std::size_t layer) const;
@@ -97,10 +100,13 @@ class Model {
     });
   }
   void add_branch(std::size_t rows);
+  /// Marks the rows whose products left profile mma-hopper/1: what is not finite stays so down to the last residual.
+  void mark_range(std::span<ForwardRow> rows);
   void rotate(std::size_t layer, std::size_t rows);
 
   ModelConfig config_;
   kernels::Backend backend_;
+  kernels::Profile profile_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   ModelWeights weights_;
   bool watches_files_ = false;

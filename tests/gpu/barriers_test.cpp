@@ -5,6 +5,7 @@
 #include "kernels/logits/logits_cuda.hpp"
 #include "kernels/matmul/matmul.hpp"
 #include "kernels/matmul/matmul_cuda.hpp"
+#include "kernels/mma/mma_cuda.hpp"
 #include "kernels/rmsnorm/rmsnorm_cuda.hpp"
 #include "kernels/sampling/sampling_cuda.hpp"
 #include "tests/gpu/device.hpp"
@@ -25,6 +26,20 @@ Result product(DeviceMemory& memory, std::size_t n, std::size_t k, std::size_t m
   float* y = memory.fresh<float>(m * n);
   cuda::matmul(
       {memory.upload(static_cast<const std::byte*>(w.data()), w.bytes()), Dtype::f32, n, k},
+      {memory.upload(x), m, k, nullptr, y, n}, nullptr);
+  return memory.download(y, m * n);
+}
+
+/// More blocks of K than a block of threads has warps.
+Result mma_product(DeviceMemory& memory) {
+  const std::size_t n = 3, k = 8 * 256 + 20, m = 2;
+  const std::vector<float> x = random_floats(m * k, 2);
+  std::vector<std::uint16_t> halves;
+  for (const float value : random_floats(n * k, 1)) halves.push_back(f32_to_bf16(value));
+  const PackedWeights w({halves.data(), Dtype::bf16, n, k});
+  float* y = memory.fresh<float>(m * n);
+  cuda::mma_matmul(
+      {memory.upload(static_cast<const std::byte*>(w.data()), w.bytes()), Dtype::bf16, n, k},
       {memory.upload(x), m, k, nullptr, y, n}, nullptr);
   return memory.download(y, m * n);
 }
@@ -135,6 +150,7 @@ TEST(Barriers, NoneCanBeLeftOutWithoutBeingNoticed) {
       [](DeviceMemory& m) { return product(m, 17, 33 * 256, 1); },
       [](DeviceMemory& m) { return product(m, 17, 60, 9); },
       [](DeviceMemory& m) { return product(m, 17, 60, 65); },
+      mma_product,
       norm,
       [](DeviceMemory& m) { return attention_of(m, 300, true); },
       [](DeviceMemory& m) { return attention_of(m, 12, true); },

@@ -35,7 +35,7 @@ Loaded load(const ModelFiles& files) {
 
 /// The CPU's logits of every id, (ids, vocab), in one pass.
 std::vector<float> cpu_logits(const ModelFiles& files, const std::vector<TokenId>& ids) {
-  const auto model = local_engine::Model::load(files, best_backend(), 1).value();
+  const auto model = local_engine::Model::load(files, best_backend(), 1, Profile::f32_k256).value();
   local_engine::SequenceKv kv(model->config().layers);
   for (std::size_t at = 0; at < ids.size(); at += kBlock) kv.append(model->new_kv_block());
   std::vector<local_engine::ForwardRow> rows;

@@ -2,39 +2,12 @@
 
 #include "kernels/matmul/matmul.hpp"
 
-#include "support.hpp"
+#include "matrix.hpp"
 
 #include <algorithm>
 
 namespace verbatim::kernels::test {
 namespace {
-
-struct Matrix {
-  Dtype dtype = Dtype::f32;
-  std::size_t rows = 0, cols = 0;
-  std::vector<float> exact;          // (rows, cols), the values stored
-  std::vector<std::uint8_t> stored;  // one byte late, so that nothing is aligned
-
-  [[nodiscard]] WeightsView view() const { return {stored.data() + 1, dtype, rows, cols}; }
-};
-
-Matrix random_matrix(std::size_t rows, std::size_t cols, Dtype dtype, std::uint64_t seed,
-                     Kind kind) {
-  Matrix matrix{dtype, rows, cols, random_floats(rows * cols, seed, kind), {}};
-  matrix.stored.resize(1 + rows * cols * element_size(dtype));
-  for (std::size_t i = 0; i < rows * cols; ++i) {
-    std::uint8_t* to = matrix.stored.data() + 1 + i * element_size(dtype);
-    if (dtype == Dtype::f32) {
-      std::copy_n(reinterpret_cast<const std::uint8_t*>(&matrix.exact[i]), 4, to);
-      continue;
-    }
-    const std::uint16_t half =
-        dtype == Dtype::bf16 ? f32_to_bf16(matrix.exact[i]) : f32_to_f16(matrix.exact[i]);
-    matrix.exact[i] = dtype == Dtype::bf16 ? bf16_to_f32(half) : f16_to_f32(half);
-    std::copy_n(reinterpret_cast<const std::uint8_t*>(&half), 2, to);
-  }
-  return matrix;
-}
 
 /// One output, written again from the profile's text.
 float profile_dot(const float* x, const float* w, std::size_t count) {

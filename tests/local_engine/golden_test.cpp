@@ -1,5 +1,4 @@
-// The golden results of profile f32-k256/1, made by an independent scalar implementation: bit for
-// bit.
+// The golden results of each profile, made by an independent scalar implementation: bit for bit.
 
 #include "kernels/backend.hpp"
 #include "local_engine/engine.hpp"
@@ -22,9 +21,11 @@ std::vector<Json> lines(const std::filesystem::path& file) {
   return all;
 }
 
-std::shared_ptr<Engine> load(const std::filesystem::path& path, const std::string& backend) {
+std::shared_ptr<Engine> load(const std::filesystem::path& path, const std::string& backend,
+                             const std::string& profile) {
   EngineOptions options;
   options.backend = backend;
+  options.profile = profile;
   options.threads = 2;
   auto engine = Engine::load(path, options);
   EXPECT_TRUE(engine) << (engine ? "" : engine.error().message());
@@ -69,8 +70,10 @@ TEST_P(GoldenTest, EveryBackendReproducesEveryRowByGeneratingAndByScoring) {
   ASSERT_FALSE(golden.empty());
   for (const auto backend : kernels::supported_backends()) {
     SCOPED_TRACE(std::string(kernels::name(backend)));
-    const auto engine = load(folder, std::string(kernels::name(backend)));
+    const auto profile = golden.front().value("profile", "f32-k256/1");
+    const auto engine = load(folder, std::string(kernels::name(backend)), profile);
     ASSERT_NE(engine, nullptr);
+    EXPECT_EQ(engine->profile(), profile);
     EXPECT_EQ(engine->backend(), kernels::name(backend));
     for (const auto& line : golden) {
       const auto ids =
@@ -93,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                                                 "golden-f32-k256-sampled.jsonl"},
                                          Golden{"tiny-random-mixtral", "golden-f32-k256.jsonl"},
                                          Golden{"tiny-random-qwen3-moe", "golden-f32-k256.jsonl"},
-                                         Golden{"wide-random-llama", "golden-f32-k256.jsonl"}),
+                                         Golden{"wide-random-llama", "golden-f32-k256.jsonl"},
+                                         Golden{"wide-random-llama", "golden-mma-hopper.jsonl"}),
                          [](const auto& param_info) {
                            std::string name = param_info.param.model + "_" + param_info.param.file;
                            std::replace_if(

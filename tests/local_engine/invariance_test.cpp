@@ -94,9 +94,15 @@ TinyModel olmoe() {
   return model;
 }
 
+TinyModel stored_as(const std::string& dtype, TinyModel model) {
+  model.dtype = dtype;
+  return model;
+}
+
 struct Named {
   std::string name;
   TinyModel model;
+  std::string profile = "f32-k256/1";
 };
 
 class InvarianceTest : public testing::TestWithParam<Named> {
@@ -127,9 +133,15 @@ class InvarianceTest : public testing::TestWithParam<Named> {
     all.push_back(greedy(random_ids(random, 514, vocab), 5));
     return all;
   }
+  static EngineOptions options_of_profile() {
+    EngineOptions options;
+    options.profile = GetParam().profile;
+    return options;
+  }
   /// Each request by itself, by the plainest engine there is.
   std::vector<GenerationResult> alone() const {
-    EngineOptions options = with_backend("scalar");
+    EngineOptions options = options_of_profile();
+    options.backend = "scalar";
     options.threads = 1;
     options.prefix_cache = false;
     const auto engine = load(folder_, options);
@@ -154,7 +166,8 @@ TEST_P(InvarianceTest, BackendsAndThreadsChangeNoBit) {
   const auto expected = alone();
   for (const auto backend : kernels::supported_backends()) {
     for (const int threads : {1, 2, 3}) {
-      EngineOptions options = with_backend(std::string(kernels::name(backend)));
+      EngineOptions options = options_of_profile();
+      options.backend = std::string(kernels::name(backend));
       options.threads = threads;
       expect_all(options, expected, options.backend + " with " + std::to_string(threads));
     }
@@ -164,7 +177,7 @@ TEST_P(InvarianceTest, BackendsAndThreadsChangeNoBit) {
 TEST_P(InvarianceTest, ChunksOfThePromptChangeNoBit) {
   const auto expected = alone();
   for (const std::size_t chunk : {1u, 2u, 7u, 64u, 255u, 257u, 1000u}) {
-    EngineOptions options;
+    EngineOptions options = options_of_profile();
     options.prefill_chunk = chunk;
     options.batch_rows_max = 300;
     expect_all(options, expected, "chunks of " + std::to_string(chunk));
@@ -173,7 +186,7 @@ TEST_P(InvarianceTest, ChunksOfThePromptChangeNoBit) {
 
 TEST_P(InvarianceTest, ScoringInOnePrefillGivesWhatDecodingGave) {
   const auto expected = alone();
-  const auto engine = load(folder_);
+  const auto engine = load(folder_, options_of_profile());
   const auto all = requests();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto scored = engine->score(all[i], ids_of(expected[i])).value();
@@ -187,7 +200,7 @@ TEST_P(InvarianceTest, ScoringInOnePrefillGivesWhatDecodingGave) {
 
 TEST_P(InvarianceTest, NeighboursThatJoinAndLeaveChangeNoBit) {
   const auto expected = alone();
-  EngineOptions options;
+  EngineOptions options = options_of_profile();
   options.batch_rows_max = 96;
   options.prefill_chunk = 40;
   const auto engine = load(folder_, options);
@@ -226,7 +239,7 @@ TEST_P(InvarianceTest, NeighboursThatJoinAndLeaveChangeNoBit) {
 
 TEST_P(InvarianceTest, AHitInThePrefixCacheChangesNoBit) {
   const auto expected = alone();
-  const auto engine = load(folder_);
+  const auto engine = load(folder_, options_of_profile());
   const auto all = requests();
   for (int round = 0; round < 2; ++round) {
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -238,12 +251,15 @@ TEST_P(InvarianceTest, AHitInThePrefixCacheChangesNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, InvarianceTest,
-                         testing::Values(Named{"wide", wide()}, Named{"windowed", windowed()},
-                                         Named{"experts", experts()}, Named{"gemma2", gemma2()},
-                                         Named{"gemma3", gemma3()}, Named{"phi3", phi3()},
-                                         Named{"olmoe", olmoe()}),
-                         [](const auto& param_info) { return param_info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Models, InvarianceTest,
+    testing::Values(Named{"wide", wide()}, Named{"windowed", windowed()},
+                    Named{"experts", experts()}, Named{"gemma2", gemma2()},
+                    Named{"gemma3", gemma3()}, Named{"phi3", phi3()}, Named{"olmoe", olmoe()},
+                    Named{"wide_mma_bf16", stored_as("BF16", wide()), "mma-hopper/1"},
+                    Named{"gemma2_mma_bf16", stored_as("BF16", gemma2()), "mma-hopper/1"},
+                    Named{"olmoe_mma_f16", stored_as("F16", olmoe()), "mma-hopper/1"}),
+    [](const auto& param_info) { return param_info.param.name; });
 
 TEST(PrefixCacheTest, AnotherContinuationOfTheSamePrefixIsNotTakenForIt) {
   const auto folder = test::fresh_dir();

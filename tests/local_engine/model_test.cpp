@@ -81,7 +81,7 @@ TEST_P(ModelTest, LogitsAreThoseOfTheF64ReferenceUpToRounding) {
   const auto expected = test::ReferenceModel(GetParam().model).logits(ids);
 
   const auto files = open_model(folder).value();
-  auto model = Model::load(files, kernels::best_backend(), 1).value();
+  auto model = Model::load(files, kernels::best_backend(), 1, kernels::Profile::f32_k256).value();
   SequenceKv kv(model->config().layers);
   kv.append(model->new_kv_block());
   kv.append(model->new_kv_block());
@@ -113,7 +113,8 @@ TEST_P(ModelTest, WhatABlockHeldBeforeMakesNoDifference) {
   TinyRandom random(22);
   const auto ids = random_ids(random, 270, GetParam().model.vocab);
   const auto files = open_model(folder).value();
-  const auto model = Model::load(files, kernels::best_backend(), 2).value();
+  const auto model =
+      Model::load(files, kernels::best_backend(), 2, kernels::Profile::f32_k256).value();
   const auto& config = model->config();
   const auto run = [&](float left_over) {
     SequenceKv kv(config.layers);

@@ -76,16 +76,37 @@ TEST_F(Engines, AModelOfTheRecordsNameIsReadOnceAndOthersOnlyIfTheyHaveTheWeight
                             loaded.push_back(from.filename().string());
                             return Result<std::shared_ptr<local_engine::Engine>>(demo);
                           });
-  EXPECT_TRUE(engines.with_weights(weights, "demo"));
-  EXPECT_TRUE(engines.with_weights(weights, "demo"));
+  EXPECT_TRUE(engines.with_weights(weights, "demo", "f32-k256/1"));
+  EXPECT_TRUE(engines.with_weights(weights, "demo", "f32-k256/1"));
   EXPECT_EQ(loaded, std::vector<std::string>{"model"});
   EXPECT_EQ(engines.checked(), 1U);
-  EXPECT_TRUE(engines.named("demo2"));  // the same model under another name is not loaded again
+  EXPECT_TRUE(engines.named(
+      "demo2", "f32-k256/1"));  // the same model under another name is not loaded again
   EXPECT_EQ(loaded.size(), 1U);
-  EXPECT_EQ(engines.with_weights(std::string(64, 'b'), "demo").error().code, Errc::not_found);
+  EXPECT_EQ(engines.with_weights(std::string(64, 'b'), "demo", "f32-k256/1").error().code,
+            Errc::not_found);
   EXPECT_TRUE(engines.name_has_other_weights("demo", std::string(64, 'b')));
   EXPECT_FALSE(engines.name_has_other_weights("other", std::string(64, 'b')));
   EXPECT_EQ(loaded.size(), 1U);
+}
+
+TEST_F(Engines, AModelHasAnEngineForEachProfileThatRecordsName) {
+  const std::string weights = world_.engine()->fingerprint().weights_sha256.hex();
+  replay::Engines engines({{"demo", test::RecordedWorld::model_path(), /*vouched=*/true}}, {});
+  const auto chains = engines.with_weights(weights, "demo", "f32-k256/1").value();
+  const auto cores = engines.with_weights(weights, "demo", "mma-hopper/1").value();
+  EXPECT_EQ(chains->profile(), "f32-k256/1");
+  EXPECT_EQ(cores->profile(), "mma-hopper/1");
+  EXPECT_EQ(engines.checked(), 2U);
+  EXPECT_EQ(engines.named("demo", "mma-hopper/1").value(), cores);
+  EXPECT_EQ(engines.with_weights(weights, "demo", "").value(), chains);
+  EXPECT_EQ(engines.with_weights(weights, "demo", "of-tomorrow/1").value(), chains);
+  EXPECT_EQ(engines.vouched("demo").value(), chains);
+  EXPECT_EQ(engines.checked(), 2U);
+  EXPECT_EQ(engines.counterpart({}, "scalar", weights, "mma-hopper/1").value()->profile(),
+            "mma-hopper/1");
+  EXPECT_EQ(engines.counterpart({}, "scalar", weights, "f32-k256/1").value()->profile(),
+            "f32-k256/1");
 }
 
 TEST_F(Engines, AnEngineThatFailsItsCheckJudgesNobody) {

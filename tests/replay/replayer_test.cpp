@@ -40,6 +40,21 @@ TEST_F(Replayer, AnHonestGreedyAnswerIsBitwiseByBothMethods) {
   EXPECT_EQ(in_words(world_.replay(id, Method::decode)), "BITWISE");
 }
 
+TEST_F(Replayer, AnAnswerIsComputedAgainUnderTheProfileThatItsRecordNames) {
+  local_engine::EngineOptions options;
+  options.profile = "mma-hopper/1";
+  world_.recorder = local_engine::Engine::load(test::RecordedWorld::model_path(), options).value();
+  const Uuid id = world_.chat("What is a Merkle tree?");
+  for (const Method method : {Method::score, Method::decode}) {
+    const Verdict verdict = world_.replay(id, method);
+    EXPECT_EQ(in_words(verdict), "BITWISE");
+    EXPECT_EQ(verdict.engine->profile, "mma-hopper/1");
+  }
+  const std::string forged =
+      verdict_of([](Exchange& e) { e.response["engine"]["numerics_profile"] = "f32-k256/1"; });
+  EXPECT_EQ(forged.substr(0, 8), "DIVERGED");
+}
+
 TEST_F(Replayer, HonestAnswersOfEveryApiAndParameterAreBitwise) {
   const std::pair<Api, const char*> requests[] = {
       {Api::openai_chat,
@@ -296,7 +311,7 @@ TEST_F(Replayer, WhatCannotBeComputedSaysWhy) {
                 [](Exchange& e) { e.response["engine"]["weights_sha256"] = std::string(64, 'a'); }),
             "NOT_REPLAYABLE weights_differ");
   EXPECT_EQ(
-      verdict_of([](Exchange& e) { e.response["engine"]["numerics_profile"] = "mma-hopper/1"; }),
+      verdict_of([](Exchange& e) { e.response["engine"]["numerics_profile"] = "mma-ampere/1"; }),
       "NOT_REPLAYABLE profile_differs");
   world_.places.clear();
   EXPECT_EQ(verdict_of({}), "NOT_REPLAYABLE weights_missing");

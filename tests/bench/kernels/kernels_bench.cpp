@@ -5,6 +5,7 @@
 #include "kernels/elementary/elementary.hpp"
 #include "kernels/logits/logits.hpp"
 #include "kernels/matmul/matmul.hpp"
+#include "kernels/mma/mma.hpp"
 #include "kernels/sampling/sampling.hpp"
 
 #include <benchmark/benchmark.h>
@@ -67,12 +68,12 @@ void set_rate(benchmark::State& state, double operations) {
 }
 
 void matmul_speed(benchmark::State& state, Backend backend, const PackedWeights& w, std::size_t m,
-                  ThreadPool* pool) {
+                  ThreadPool* pool, decltype(matmul)* product = &matmul) {
   const std::vector<float> x = numbers(m * kWidth);
   std::vector<float> y(m * kWidth), reference(kWidth);
-  matmul(Backend::scalar, w, {x.data(), 1, kWidth, nullptr, reference.data(), kWidth});
+  product(Backend::scalar, w, {x.data(), 1, kWidth, nullptr, reference.data(), kWidth}, nullptr);
   for (auto _ : state) {
-    matmul(backend, w, {x.data(), m, kWidth, nullptr, y.data(), kWidth}, pool);
+    product(backend, w, {x.data(), m, kWidth, nullptr, y.data(), kWidth}, pool);
     benchmark::DoNotOptimize(y.data());
   }
   if (!std::ranges::equal(std::as_bytes(std::span(y).first(kWidth)),
@@ -222,6 +223,20 @@ void add_matmuls(ThreadPool& pool) {
   }
 }
 
+/// The other profile's products with the same weights.
+void add_mma_products() {
+  const auto w = weights(Dtype::bf16);
+  for (const std::size_t m : {1, 8, 64, 256}) {
+    for (const Backend backend : supported_backends()) {
+      const std::string label =
+          "mma_matmul/" + std::string(name(backend)) + "/bf16/m:" + std::to_string(m);
+      benchmark::RegisterBenchmark(label.c_str(), [=](benchmark::State& state) {
+        matmul_speed(state, backend, w->packed, m, nullptr, &mma_matmul);
+      })->UseRealTime();
+    }
+  }
+}
+
 void add_streams(ThreadPool& pool) {
   benchmark::RegisterBenchmark("read/threads:1", read_speed)->UseRealTime();
   benchmark::RegisterBenchmark("read/all_threads", read_speed)
@@ -267,6 +282,7 @@ void add_others() {
 int main(int argc, char** argv) {
   ThreadPool pool(0);
   add_matmuls(pool);
+  add_mma_products();
   add_streams(pool);
   add_others();
   benchmark::Initialize(&argc, argv);

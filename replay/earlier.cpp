@@ -78,18 +78,19 @@ Result<Earlier> earlier_verdicts(audit::RecordSource& reader, const RunIdentity&
   for (const auto& each : *leaves) {
     const auto leaf = reader.leaf(each.index);
     if (!leaf) return leaf.error();
-    auto verdict = verdict_of_leaf(leaf->json);
-    if (verdict && (!std::binary_search(wanted.begin(), wanted.end(), verdict->record) ||
-                    earlier.verdicts.contains(verdict->record) || !is_by(*verdict, run))) {
+    const auto id = parse_uuid(text_at(leaf->json, {"record"}));
+    if (!id || !std::binary_search(wanted.begin(), wanted.end(), *id) ||
+        earlier.verdicts.contains(*id)) {
       continue;
     }
+    auto verdict = verdict_of_leaf(leaf->json);
+    if (verdict && !is_by(*verdict, run)) continue;
     if (!verdict || !is_signed(reader, *keys, each.index, *verdict)) {
       ++earlier.passed_over;
       continue;
     }
-    const Uuid id = verdict->record;
     verdict->leaf = each.index;
-    earlier.verdicts.emplace(id, std::move(*verdict));
+    earlier.verdicts.emplace(*id, std::move(*verdict));
   }
   return earlier;
 }

@@ -10,7 +10,7 @@ namespace verbatim::audit {
 
 namespace {
 
-/// Who holds the log: a connection to that process, or nobody but the object that is returned. The caller wraps a connection.
+/// The log itself, or a connection to the process that holds it.
 struct Opened {
   std::unique_ptr<Appender> appender;
   bool connected = false;

@@ -200,8 +200,8 @@ Result<std::string> read_key(const std::string& key) {
 
 namespace {
 
-/// The shell's <(...), or /dev/stdin: a pipe that was opened for this process. One that has a name in a folder waits for whoever
-/// may write to it, or for ever.
+/// The shell's <(...), or /dev/stdin: a pipe that was opened for this process. One that has a name in a folder waits for
+/// whoever may write to it, or for ever.
 bool is_open_pipe(const std::string& path) {
   struct statfs info {};
   return ::statfs(path.c_str(), &info) == 0 && info.f_type == PIPEFS_MAGIC;

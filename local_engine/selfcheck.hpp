@@ -14,8 +14,8 @@ namespace verbatim::local_engine {
 
 /// One promise, and how often it was put to the test.
 struct SelfcheckFinding {
-  /// backends_agree (where there are two), batch_invariance, decode_equals_prefill, chunking; and tells_tokens_apart: weights
-  /// that are none give every token the same logit, and keep all promises.
+  /// backends_agree (where there are two), batch_invariance, decode_equals_prefill, chunking; and tells_tokens_apart:
+  /// weights that are none give every token the same logit, and keep all promises.
   std::string check;
   bool passed = true;
   std::size_t cases = 0;

@@ -20,8 +20,9 @@ bool is_by(const Verdict& verdict, const RunIdentity& run) {
          (!verdict.claimed_weights || calibration == run.calibration_sha256);
 }
 
-/// Is this the statement of what the leaf says? Read back and stated again, it must be the same bytes: so nothing in it can be
-/// out of bounds, or point elsewhere. Members are compared first: what nobody stated may hold what canonical JSON refuses.
+/// Is this the statement of what the leaf says? Read back and stated again, it must be the same bytes: so nothing in it
+/// can be out of bounds, or point elsewhere. Members are compared first: what nobody stated may hold what canonical JSON
+/// refuses.
 bool is_statement_of(audit::RecordSource& reader, const Verdict& verdict, std::string_view text) {
   const auto json = parse_json(text);
   if (!json || !json->is_object()) return false;
@@ -56,7 +57,10 @@ bool is_about(const RecordedLeaves& asked, const Verdict& verdict) {
 bool is_to_be_explained(const audit::StoredLeaf& response, const Verdict& verdict,
                         const ReplayWith& with) {
   if (with.against != nullptr) return true;
-  return with.explain && verdict.explanations.empty() &&
+  const bool explained =
+      std::any_of(verdict.explanations.begin(), verdict.explanations.end(),
+                  [](const Json& each) { return text_at(each, {"against"}) == "record"; });
+  return with.explain && !explained &&
          (verdict.kind == VerdictKind::diverged || keeps_layers(response));
 }
 

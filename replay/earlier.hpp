@@ -24,16 +24,16 @@ struct Earlier {
   std::size_t passed_over = 0;
 };
 
-/// The newest such verdict of each of these records. Whoever may append to the log may append a `replay_verdict` leaf, so a
-/// leaf counts only with its content `statement`, signed by a key that may sign the tree that holds it, and saying what the
-/// leaf says and nothing else. NOT_REPLAYABLE, what was given without an engine, and what the leaf does not tell whole are not
-/// among them either. Errors as the reader gives them; what is wrong with a leaf is none.
+/// The newest such verdict of each of these records. Whoever may append to the log may append a `replay_verdict` leaf, so
+/// a leaf counts only with its content `statement`, signed by a key that may sign the tree that holds it, and saying what
+/// the leaf says and nothing else. NOT_REPLAYABLE, what was given without an engine, and what the leaf does not tell whole
+/// are not among them either. Errors as the reader gives them; what is wrong with a leaf is none.
 [[nodiscard]] Result<Earlier> earlier_verdicts(audit::RecordSource& reader, const RunIdentity& run,
                                                const std::vector<Uuid>& records);
 
-/// The earlier verdict with what its leaf does not hold, from record and engine, if replay_record() would say the same now:
-/// the engine that would judge the record has the same weights, nothing of what it judged was erased since, and what is to be
-/// explained was. Nothing if not. Any thread.
+/// The earlier verdict with what its leaf does not hold, from record and engine, if replay_record() would say the same
+/// now: the engine that would judge the record has the same weights, nothing of what it judged was erased since, and what
+/// is to be explained was. Nothing if not. Any thread.
 [[nodiscard]] std::optional<Verdict> taken_over(audit::RecordSource& reader, Verdict verdict,
                                                 const ReplayWith& with);
 

@@ -345,7 +345,7 @@ void print_verdict(const Verdict& verdict) {
   if (verdict.fingerprint)
     std::cout << "    " << replay::fingerprint_text(*verdict.fingerprint) << '\n';
   for (const std::string& content : verdict.not_looked_at)
-    std::cout << "    not looked at, since the bundle does not disclose it: " << content << '\n';
+    std::cout << "    not looked at, since it is not disclosed: " << content << '\n';
   for (const Json& each : verdict.explanations)
     std::cout << "    " << one_line(replay::explanation_text(each)) << '\n';
 }

@@ -65,14 +65,14 @@ std::string impossible(const Calibration& figures) {
   if (figures.differing > figures.tokens) return "more tokens differ than there are";
   const auto rank = rank_of_limit(figures.records, figures.alpha);
   if (!rank) {
-    return std::to_string(figures.records) + " records are too few for a rate of " +
-           ecmascript_number(figures.alpha) + ", which takes " + records_needed(figures.alpha);
+    return "a rate of " + ecmascript_number(figures.alpha) + " takes " +
+           records_needed(figures.alpha) + " records, not " + std::to_string(figures.records);
   }
   // As many records reach a limit as are not below it, and each that reaches one above 0 has a token that differs.
   const std::size_t at_limit = figures.records - *rank + 1;
   if ((figures.threshold > 0 || figures.share_max > 0) && figures.differing < at_limit) {
-    return "with limits above 0, at least " + std::to_string(at_limit) + " tokens differ, not " +
-           std::to_string(figures.differing);
+    return "with limits above 0, those that differ are at least " + std::to_string(at_limit) +
+           ", not " + std::to_string(figures.differing);
   }
   if (figures.threshold > 0 && figures.share_max == 0)
     return "tokens are as far off as the threshold, but none may differ";

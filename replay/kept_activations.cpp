@@ -37,13 +37,15 @@ Explanation explain_by_kept(audit::RecordSource& reader, const audit::StoredLeaf
   return cannot_say(layers.error().what);
 }
 
-/// A fingerprint that the leaf commits to, and that read_fingerprint() was not given.
+/// A fingerprint that the leaf commits to or says was kept, and that read_fingerprint() was not given.
 void note_what_is_not_disclosed(const audit::StoredLeaf& response,
                                 const std::vector<RecordedChoice>& choices, Verdict& verdict) {
   const bool read = std::any_of(choices.begin(), choices.end(), [](const RecordedChoice& choice) {
     return choice.fingerprint.has_value();
   });
-  if (!read && keeps(response, "response.fingerprint"))
+  const Json engine = response.json.value("engine", Json::object());
+  const bool said = engine.is_object() && engine.contains("fingerprint");
+  if (!read && (said || keeps(response, "response.fingerprint")))
     verdict.not_looked_at.emplace_back("response.fingerprint");
 }
 

@@ -191,8 +191,8 @@ class RecordTest(support.ProgramTest):
             statement = json.loads((statements / f"{answer.record}.json").read_text())["predicate"]["verbatim"]
             self.assertEqual(record["verdict"], "BITWISE")
             self.assertEqual((record.get("not_looked_at"), statement.get("not_looked_at")), (missing, missing))
-            self.assertEqual("not looked at, since the bundle" in self.run_well(*judge).out, missing is not None)
-            self.assertEqual("response.fingerprint is not in the bundle" in report.read_text(), missing is not None)
+            self.assertEqual("not looked at, since it is not disclosed: response.fingerprint" in self.run_well(*judge).out, missing is not None)
+            self.assertEqual("response.fingerprint is not disclosed" in report.read_text(), missing is not None)
 
     def test_what_a_rule_takes_out_takes_these_with_it(self):
         self.config.write_text(self.config.read_text() + '[[redact]]\nname = "word"\npatterns = ["email"]\n')

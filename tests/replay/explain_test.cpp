@@ -226,6 +226,17 @@ TEST_F(Explain, AFingerprintIsCheckedExactly) {
   EXPECT_EQ(verdict.reason, "fingerprint");
 }
 
+TEST_F(Explain, AFingerprintThatTheLeafNamesAndNobodyHasIsSaidNotToHaveBeenLookedAt) {
+  world_.activation_fingerprints = true;
+  EXPECT_TRUE(world_.replay(world_.chat("Tell me a story.")).not_looked_at.empty());
+  const Verdict verdict = world_.replay(world_.chat("Tell me a story.", [](Exchange& exchange) {
+    exchange.fingerprint.clear();
+    exchange.response["engine"]["fingerprint"] = {{"hidden", 64}};
+  }));
+  EXPECT_EQ(verdict.kind, VerdictKind::bitwise);
+  EXPECT_EQ(verdict.not_looked_at, std::vector<std::string>{"response.fingerprint"});
+}
+
 TEST_F(Explain, AFingerprintSpeaksForARecordWithoutADigestOfItsLogits) {
   world_.activation_fingerprints = true;
   const auto without_digests = [](Exchange& exchange) {

@@ -58,15 +58,16 @@ TEST(Calibration, FiguresThatNoAnswersGiveAreRefused) {
   };
   EXPECT_EQ(said([](Calibration&) {}), "");
   EXPECT_EQ(said([](Calibration& c) { c.threshold = 0, c.share_max = 0, c.differing = 0; }), "");
-  refused([](Calibration& c) { c.records = 198; }, "which takes 199");
-  refused([](Calibration& c) { c.alpha = 1e-300, c.records = 1; }, "too few");
+  refused([](Calibration& c) { c.records = 198; }, "takes 199 records");
+  refused([](Calibration& c) { c.alpha = 1e-300, c.records = 1; }, "not 1");
   refused([](Calibration& c) { c.tokens = 0, c.differing = 0; }, "no tokens");
-  refused([](Calibration& c) { c.differing = 0; }, "at least 1 tokens differ");
-  refused([](Calibration& c) { c.differing = 0, c.threshold = 0; }, "at least 1 tokens differ");
+  refused([](Calibration& c) { c.differing = 0; }, "at least 1, not 0");
+  refused([](Calibration& c) { c.differing = 0, c.threshold = 0; }, "at least 1, not 0");
   refused([](Calibration& c) { c.share_max = 0; }, "none may differ");
   refused([](Calibration& c) { c.differing = 12'001; }, "more tokens differ");
   // 100 records at 0.5: k = ceil(0.75 * 101) = 76, so 25 reach the limit.
-  refused([](Calibration& c) { c.records = 100, c.alpha = 0.5, c.differing = 24; }, "at least 25");
+  refused([](Calibration& c) { c.records = 100, c.alpha = 0.5, c.differing = 24; },
+          "at least 25, not 24");
   EXPECT_EQ(said([](Calibration& c) { c.records = 100, c.alpha = 0.5, c.differing = 25; }), "");
 }
 

@@ -144,8 +144,8 @@ class Log final : public Appender {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The log itself if nobody holds it (kept open by the returned object), else a connection to `append.sock`.
-/// `not_found` when the folder has no log.
+/// The log itself if nobody holds it (kept open by the returned object, and listening), else a connection to `append.sock`;
+/// when its holder ends, the same again. `clock` must outlive it. `not_found` when the folder has no log.
 [[nodiscard]] Result<std::unique_ptr<Appender>> open_appender(const std::filesystem::path& data_dir,
                                                               const Clock& clock);
 

@@ -12,8 +12,14 @@ Result<void> RecordFilter::set_times(std::string_view since, std::string_view un
     to = *time;
     return {};
   };
-  const auto done = set(since, since_us);
-  return done ? set(until, until_us) : done;
+  if (auto done = set(since, since_us); !done) return done;
+  if (auto done = set(until, until_us); !done) return done;
+  if (since_us && until_us && *since_us >= *until_us) {
+    return Error{Errc::invalid_input, "no time lies between --since and --until",
+                 std::string(since) + " to " + std::string(until),
+                 "--until is the end, and later than --since"};
+  }
+  return {};
 }
 
 bool fits_but_for_status(const RecordFilter& filter, const RecordSummary& record) {

@@ -44,7 +44,7 @@ struct RecordFilter {
   std::uint64_t limit = 0;            ///< 0 is no limit
   bool newest_first = false;
 
-  /// Sets since_us and until_us from RFC 3339 times or dates; "" leaves one open. `invalid_input`.
+  /// Sets since_us and until_us from RFC 3339 times or dates; "" leaves one open. `invalid_input`: malformed, or none between.
   [[nodiscard]] Result<void> set_times(std::string_view since, std::string_view until);
 };
 

@@ -2,6 +2,7 @@
 
 #include "audit/reader.hpp"
 #include "cli/append_leaf.hpp"
+#include "cli/number_option.hpp"
 #include "cli/progress.hpp"
 #include "cli/replay_flags.hpp"
 #include "replay/calibration.hpp"
@@ -227,7 +228,7 @@ void add_calibrate(CLI::App& replay, Context& context) {
   command->add_option("--alternative", flags->alternatives,
                       "NAME=PATH of other weights: how soon would they be told apart?");
   command->add_option("--rate", flags->rate, "of honest answers that may be called diverged")
-      ->check(CLI::Range(0.0001, 0.5))
+      ->check(number(0.0001, 0.5))
       ->capture_default_str();
   command->add_option("--out", flags->out, "write the calibration here, for replay --calibration");
   command->add_option("--backend", flags->options.backend, "scalar, avx2, avx512 or auto")

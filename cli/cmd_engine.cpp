@@ -5,6 +5,7 @@
 #include "cli/engine_json.hpp"
 #include "cli/fingerprint_files.hpp"
 #include "cli/layer_files.hpp"
+#include "cli/number_option.hpp"
 #include "local_engine/engine.hpp"
 #include "local_engine/selfcheck.hpp"
 #include "schema/clock.hpp"
@@ -438,7 +439,7 @@ int run_selfcheck(const Context& context, const std::string& model, double secon
                 {"findings", std::move(findings)}});
   } else {
     for (const auto& finding : report->findings) {
-      std::cout << (finding.passed ? "same bits   " : "DIFFERENT   ") << finding.check << " ("
+      std::cout << (finding.passed ? "passed      " : "FAILED      ") << finding.check << " ("
                 << finding.cases << " cases)"
                 << (finding.passed ? "" : ": " + finding.first_difference) << '\n';
     }
@@ -456,11 +457,13 @@ void add_generation_options(CLI::App& command, GenerateFlags& flags) {
   CLI::Option* ids = command.add_option("--prompt-ids", flags.prompt_ids, "token ids with commas");
   prompt->excludes(messages)->excludes(ids);
   messages->excludes(ids);
-  command.add_option("--temperature", flags.temperature, "0 is greedy")->capture_default_str();
+  command.add_option("--temperature", flags.temperature, "0 is greedy")
+      ->check(number(0, 1e6))
+      ->capture_default_str();
   command.add_option("--seed", flags.seed, "u64; 0 unless given")->check(whole_number(0, kSeedMax));
   command.add_option("--top-k", flags.top_k, "0: off");
-  command.add_option("--top-p", flags.top_p, "1: off");
-  command.add_option("--min-p", flags.min_p, "0: off");
+  command.add_option("--top-p", flags.top_p, "above 0, to 1; 1: off");
+  command.add_option("--min-p", flags.min_p, "0: off")->check(number(0, 1));
   command.add_option("--logprobs", flags.logprobs, "so many highest log-probabilities a token");
   flags.layers.add(command);
   flags.fingerprint.add(command);
@@ -538,7 +541,7 @@ void add_engine(CLI::App& app, Context& context) {
   // It tries every backend, thread count and chunk itself.
   add_model_option(*selfcheck, check_flags->model);
   selfcheck->add_option("--seconds", *seconds, "time to spend")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number(0, 1e6))
       ->capture_default_str();
   add_common(*selfcheck, context, "verbatim engine selfcheck --seconds 30");
   selfcheck->callback([&context, check_flags, seconds] {

@@ -121,6 +121,7 @@ class Run {
     if (auto fit = check_bundle_flags(flags_); !fit) return fit;
     if (auto possible = check_outputs({flags_.report, flags_.csv, flags_.metrics}); !possible)
       return possible;
+    if (auto goes_on = metrics_so_far(); !goes_on) return goes_on.error();
     auto evidence = evidence_of(context_, flags_, records.selection.checkpoint, clock_);
     if (!evidence) return evidence.error();
     evidence_ = std::move(*evidence);
@@ -200,6 +201,8 @@ class Run {
   }
 
   [[nodiscard]] const replay::ReplayRun& about() const { return about_; }
+  /// Earlier verdicts that --resume did not take over, since nobody proves them.
+  [[nodiscard]] std::size_t passed_over() const { return earlier_.passed_over; }
   /// Null for a log.
   [[nodiscard]] const audit::VerifyReport* verified() const { return evidence_->verified(); }
 
@@ -223,23 +226,23 @@ class Run {
     if (calibration_) {
       run.calibration_sha256 = sha256(replay::calibration_text(*calibration_)).hex();
     }
-    auto earlier = replay::earlier_verdicts(evidence_->records(), run);
+    auto earlier = replay::earlier_verdicts(evidence_->records(), run, about_.selected.ids);
     if (!earlier) return earlier.error();
     earlier_ = std::move(*earlier);
+    if (earlier_.passed_over != 0) {
+      std::cerr << "verbatim: earlier verdicts passed over: " << earlier_.passed_over
+                << " (no statement by the log's key says what they say; their records are judged "
+                   "again)\n";
+    }
     return {};
-  }
-
-  /// Null: an earlier run's verdict is not taken over.
-  [[nodiscard]] const Verdict* earlier_of(const Uuid& id) const {
-    const auto found = earlier_.find(id);
-    return found == earlier_.end() || is_to_be_explained(found->second) ? nullptr : &found->second;
   }
 
   /// Runs on any thread.
   Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
-    const Verdict* earlier = earlier_of(id);
-    if (earlier != nullptr && replay::still_holds(evidence_->records(), *earlier, *engines_))
-      return take_over(*earlier);
+    if (const auto found = earlier_.verdicts.find(id); found != earlier_.verdicts.end()) {
+      auto taken = replay::taken_over(evidence_->records(), found->second, with);
+      if (taken) return std::move(*taken);
+    }
     return replay::replay_record(evidence_->records(), id, with);
   }
 
@@ -252,22 +255,6 @@ class Run {
     if (!leaf) return leaf.error();
     verdict.leaf = *leaf;
     return {};
-  }
-
-  /// What an earlier run did not explain is computed again.
-  [[nodiscard]] bool is_to_be_explained(const Verdict& verdict) const {
-    return against_ || (flags_.explain && verdict.explanations.empty() &&
-                        verdict.kind == VerdictKind::diverged);
-  }
-
-  /// What the leaf does not hold comes from the record itself.
-  Result<Verdict> take_over(Verdict verdict) {
-    const auto request = evidence_->records().leaf(verdict.request_index);
-    if (!request) return request.error();
-    verdict.model = replay::text_at(request->json, {"model", "requested"});
-    verdict.time_us = replay::time_at(request->json);
-    if (verdict.environment) (void)environments_.find(evidence_->records(), *verdict.environment);
-    return verdict;
   }
 
   [[nodiscard]] bool budget_is_spent(std::int64_t start_us) const {
@@ -290,18 +277,25 @@ class Run {
     }
   }
 
-  /// Counters go on from the file of the last run; without one they begin at 0.
-  Result<void> write_metrics() {
-    if (flags_.metrics.empty()) return {};
+  /// What the file of --metrics holds; "" if it is not there yet.
+  Result<std::string> metrics_so_far() {
+    if (flags_.metrics.empty()) return std::string();
     constexpr std::uint64_t kMetricsBytesMax = 1 << 20;
-    const auto before = read_file(flags_.metrics, kMetricsBytesMax);
-    if (!before && before.error().code != Errc::not_found) return before.error();
+    auto before = read_file(flags_.metrics, kMetricsBytesMax);
+    if (!before && before.error().code == Errc::not_found) return std::string();
     if (before && !replay::are_replay_metrics(*before)) {
       return Error{Errc::invalid_input, "this file holds something else than a replay's metrics",
                    flags_.metrics, "choose another place"};
     }
-    return write_file(flags_.metrics,
-                      replay::replay_metrics(about_, before ? *before : "", clock_.now_us()));
+    return before;
+  }
+
+  /// Counters go on from the file of the last run; without one they begin at 0.
+  Result<void> write_metrics() {
+    if (flags_.metrics.empty()) return {};
+    const auto before = metrics_so_far();
+    if (!before) return before.error();
+    return write_file(flags_.metrics, replay::replay_metrics(about_, *before, clock_.now_us()));
   }
 
   void drop_traces() {
@@ -334,7 +328,7 @@ class Run {
   replay::Environments environments_{gateway::describe_environment()};
   std::optional<replay::Calibration> calibration_;
   std::optional<replay::Counterpart> against_;
-  std::map<Uuid, Verdict> earlier_;
+  replay::Earlier earlier_;
   replay::ReplayRun about_;
 };
 
@@ -350,6 +344,8 @@ void print_verdict(const Verdict& verdict) {
   std::cout << '\n';
   if (verdict.fingerprint)
     std::cout << "    " << replay::fingerprint_text(*verdict.fingerprint) << '\n';
+  for (const std::string& content : verdict.not_looked_at)
+    std::cout << "    not looked at, since it is not disclosed: " << content << '\n';
   for (const Json& each : verdict.explanations)
     std::cout << "    " << one_line(replay::explanation_text(each)) << '\n';
 }
@@ -469,6 +465,7 @@ int run_replay(const Context& context, ReplayFlags& flags) {
   for (const Verdict& verdict : run.about().verdicts) ++counts[verdict.kind];
   if (context.json) {
     OrderedJson json = run_json(run.about());
+    if (run.passed_over() != 0) json["passed_over"] = run.passed_over();
     if (run.verified() != nullptr) json["bundle"] = bundle_json(*run.verified());
     print_json(json);
   } else {

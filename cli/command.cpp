@@ -5,6 +5,8 @@
 #include "schema/bytes.hpp"
 #include "schema/file.hpp"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -196,11 +198,20 @@ Result<std::string> read_key(const std::string& key) {
   return *text;
 }
 
+namespace {
+
+/// The shell's <(...), or /dev/stdin: a pipe that was opened for this process. One that has a name in a folder waits for
+/// whoever may write to it, or for ever.
+bool is_open_pipe(const std::string& path) {
+  struct statfs info {};
+  return ::statfs(path.c_str(), &info) == 0 && info.f_type == PIPEFS_MAGIC;
+}
+
+}  // namespace
+
 Result<std::string> read_input(const std::string& path) {
   constexpr std::uint64_t kInputBytesMax = 64u << 20;
-  std::error_code ignored;
-  // A pipe, such as the shell's <(...), is read as stdin is.
-  const bool pipe = path != "-" && std::filesystem::is_fifo(path, ignored);
+  const bool pipe = path != "-" && is_open_pipe(path);
   if (path != "-" && !pipe) return read_file(path, kInputBytesMax);
   std::ifstream file;
   if (pipe) file.open(path);

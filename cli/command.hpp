@@ -82,7 +82,7 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 /// Comma-separated token ids.
 [[nodiscard]] Result<std::vector<std::int32_t>> parse_ids(const std::string& text);
 
-/// A whole file, or stdin for "-". At most 64 MiB.
+/// A whole regular file, stdin for "-", or a pipe of the shell's, <(...). At most 64 MiB. `invalid_input`: a FIFO, a device.
 [[nodiscard]] Result<std::string> read_input(const std::string& path);
 
 /// A signed note in such a file, as people copy it: line ends of another system, and more of them at the end than a note

@@ -107,6 +107,10 @@ Result<std::unique_ptr<ReplayEvidence>> bundle_evidence(const std::filesystem::p
     return Error{Errc::storage_failed, "cannot make the folder: " + error.message(),
                  statements.string(), ""};
   }
+  if (!statements.empty()) {
+    if (auto possible = check_can_write(statements / "statement.json"); !possible)
+      return possible.error();
+  }
   return std::unique_ptr<ReplayEvidence>(new BundleEvidence(std::move(*reader), statements));
 }
 

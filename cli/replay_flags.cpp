@@ -17,7 +17,7 @@ void RecordFlags::add(CLI::App& command) {
   command
       .add_option("--sample", selection.sample,
                   "so many of the selected, drawn by a hash of checkpoint and id")
-      ->check(whole_number());
+      ->check(whole_number(1));
   command.add_option("--checkpoint", checkpoint_file,
                      "draw by this checkpoint, and from the records before it; else the newest");
   command.add_flag("--all", all, "every exchange");

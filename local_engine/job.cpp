@@ -28,6 +28,7 @@ Result<void> check_sampling(const SamplingParams& params, std::size_t vocab_size
       return wrong(std::string(range.name) + " must be from " + ecmascript_number(range.min) +
                    " to " + ecmascript_number(range.max));
   }
+  if (params.top_p == 0) return wrong("top_p must be above 0: it would keep no token");
   // A temperature that f32 cannot hold would divide by zero.
   if (params.temperature > 0 && static_cast<float>(params.temperature) == 0)
     return wrong("temperature is too small for f32");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <future>
+#include <string_view>
 #include <utility>
 
 namespace verbatim::local_engine {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::size_t kNeighbours = 8;
 constexpr std::size_t kChunk = 7;  // divides nothing
+constexpr const char* kTellsTokensApart = "tells_tokens_apart";
 
 /// Random numbers from a counter: a round's requests depend on its number alone.
 class Dice {
@@ -60,8 +62,9 @@ class Selfcheck {
  public:
   explicit Selfcheck(const std::vector<std::string>& backends) {
     report_.backends = backends;
+    if (backends.size() > 1) report_.findings.push_back({"backends_agree", true, 0, ""});
     for (const char* check :
-         {"backends_agree", "batch_invariance", "decode_equals_prefill", "chunking"})
+         {"batch_invariance", "decode_equals_prefill", "chunking", kTellsTokensApart})
       report_.findings.push_back({check, true, 0, ""});
   }
 
@@ -85,36 +88,65 @@ class Selfcheck {
 
   void round(std::uint32_t number) {
     Dice dice(number);
-    const auto request = random_request(dice, *engines_.front(), 400);
+    auto request = random_request(dice, *engines_.front(), 400);
+    request.top_logprobs = 2;
     const std::string name = "round " + std::to_string(number) + ": ";
     const auto expected = engines_.front()->generate_and_wait(request);
-    if (expected) report_.tokens += expected->tokens.size();
+    if (expected) look_at_tokens(*expected);
     for (std::size_t i = 1; i < engines_.size(); ++i)
-      record(0, name + report_.backends[i] + ", ", expected,
+      record("backends_agree", name + report_.backends[i] + ", ", expected,
              engines_[i]->generate_and_wait(request));
-    record(1, name, expected, among_neighbours(dice, *engines_.back(), request));
+    record("batch_invariance", name, expected, among_neighbours(dice, *engines_.back(), request));
     if (expected) {
       std::vector<TokenId> ids;
       for (const auto& token : expected->tokens) ids.push_back(token.id);
-      record(2, name, expected, engines_.back()->score(request, ids));
+      record("decode_equals_prefill", name, expected, engines_.back()->score(request, ids));
     }
-    record(3, name, expected, chunked_->generate_and_wait(request));
+    record("chunking", name, expected, chunked_->generate_and_wait(request));
   }
 
   SelfcheckReport finish(double seconds) {
     report_.seconds = seconds;
+    if (report_.tokens > 0 && !apart_)
+      fail(finding(kTellsTokensApart), "every token is as likely as every other: damaged weights");
+    for (SelfcheckFinding& each : report_.findings) {
+      if (each.cases == 0) {
+        fail(each,
+             "nothing could be compared" +
+                 (refused_.empty() ? std::string() : ", since the engine refused: " + refused_));
+      }
+    }
     return report_;
   }
 
  private:
-  void record(std::size_t finding, const std::string& name, const Result<GenerationResult>& a,
-              const Result<GenerationResult>& b) {
-    auto& entry = report_.findings[finding];
-    ++entry.cases;
-    const auto found = difference(a, b);
-    if (found.empty()) return;
-    if (entry.passed) entry.first_difference = name + found;
+  SelfcheckFinding& finding(std::string_view check) {
+    return *std::find_if(report_.findings.begin(), report_.findings.end(),
+                         [&](const SelfcheckFinding& each) { return each.check == check; });
+  }
+
+  void fail(SelfcheckFinding& entry, const std::string& why) {
+    if (entry.passed) entry.first_difference = why;
     entry.passed = report_.passed = false;
+  }
+
+  void record(std::string_view check, const std::string& name, const Result<GenerationResult>& a,
+              const Result<GenerationResult>& b) {
+    const auto found = difference(a, b);
+    if (!a && found.empty()) {  // refused by both: nothing was compared
+      if (refused_.empty()) refused_ = name + a.error().message();
+      return;
+    }
+    auto& entry = finding(check);
+    ++entry.cases;
+    if (!found.empty()) fail(entry, name + found);
+  }
+
+  void look_at_tokens(const GenerationResult& result) {
+    report_.tokens += result.tokens.size();
+    finding(kTellsTokensApart).cases += result.tokens.size();
+    for (const auto& token : result.tokens)
+      apart_ = apart_ || token.top.size() < 2 || token.top[0].second != token.top[1].second;
   }
 
   /// Half of the neighbours are there before the request, half come after it; one is cancelled.
@@ -139,6 +171,8 @@ class Selfcheck {
   }
 
   SelfcheckReport report_;
+  bool apart_ = false;   // some token was likelier than another
+  std::string refused_;  // the first request that no engine computed, and why
   std::vector<std::shared_ptr<Engine>> engines_;  // one a backend
   std::shared_ptr<Engine> chunked_;
 };

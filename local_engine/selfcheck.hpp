@@ -14,10 +14,12 @@ namespace verbatim::local_engine {
 
 /// One promise, and how often it was put to the test.
 struct SelfcheckFinding {
-  std::string check;  ///< backends_agree, batch_invariance, decode_equals_prefill, chunking
+  /// backends_agree (where there are two), batch_invariance, decode_equals_prefill, chunking; and tells_tokens_apart:
+  /// weights that are none give every token the same logit, and keep all promises.
+  std::string check;
   bool passed = true;
   std::size_t cases = 0;
-  std::string first_difference;  ///< what differed first, and where; "" when nothing did
+  std::string first_difference;  ///< why it failed: what differed first, and where. "" if it passed
 };
 
 struct SelfcheckReport {
@@ -30,7 +32,7 @@ struct SelfcheckReport {
 
 /// Random prompts, greedy and seeded, until `seconds` have passed and at least one round is done. A
 /// fixed seed: the same time finds the same things. Errors as Engine::load(); a difference is a
-/// finding, not an error.
+/// finding, not an error, and so is a check that had nothing to compare, since the engine refused every request.
 [[nodiscard]] Result<SelfcheckReport> selfcheck(const std::filesystem::path& path, double seconds);
 
 /// The same with engines made by `make`, one for each of these backends. For tests that hand in a

@@ -13,15 +13,24 @@ namespace verbatim::replay {
 
 namespace {
 
-/// The k-th smallest value, k = ceil((1 - alpha/2)(n + 1)); nothing if n is too small for it.
+/// k = ceil((1 - alpha/2)(n + 1)): the limit is the k-th smallest of n values. Nothing if n is too small for it.
+std::optional<std::size_t> rank_of_limit(std::size_t n, double alpha) {
+  // A hair less, so that 0.995 * 200 is 199 and not, by rounding, 200.
+  const double k = std::ceil((1 - alpha / 2) * (static_cast<double>(n) + 1) - 1e-9);
+  if (!(k >= 1) || k > static_cast<double>(n)) return std::nullopt;
+  return static_cast<std::size_t>(k);
+}
+
 template <class Number>
 std::optional<Number> limit(std::vector<Number> values, double alpha) {
-  const auto n = static_cast<double>(values.size());
-  // A hair less, so that 0.995 * 200 is 199 and not, by rounding, 200.
-  const auto k = static_cast<std::size_t>(std::ceil((1 - alpha / 2) * (n + 1) - 1e-9));
-  if (k == 0 || k > values.size()) return std::nullopt;
+  const auto k = rank_of_limit(values.size(), alpha);
+  if (!k) return std::nullopt;
   std::sort(values.begin(), values.end());
-  return values[k - 1];
+  return values[*k - 1];
+}
+
+std::string records_needed(double alpha) {
+  return ecmascript_number(std::ceil(2 / alpha - 1 - 1e-9));
 }
 
 double share(std::size_t count, std::size_t of) {
@@ -48,6 +57,28 @@ Result<Number> number_member(const Json& json, const char* name) {
   return value;
 }
 
+/// Why no honest answers give such figures; "" if they may.
+std::string impossible(const Calibration& figures) {
+  if (!(figures.alpha > 0 && figures.alpha < 1)) return "the rate is not between 0 and 1";
+  if (figures.share_max > 1) return "the share is more than 1";
+  if (figures.tokens == 0) return "there are no tokens";
+  if (figures.differing > figures.tokens) return "more tokens differ than there are";
+  const auto rank = rank_of_limit(figures.records, figures.alpha);
+  if (!rank) {
+    return "a rate of " + ecmascript_number(figures.alpha) + " takes " +
+           records_needed(figures.alpha) + " records, not " + std::to_string(figures.records);
+  }
+  // As many records reach a limit as are not below it, and each that reaches one above 0 has a token that differs.
+  const std::size_t at_limit = figures.records - *rank + 1;
+  if ((figures.threshold > 0 || figures.share_max > 0) && figures.differing < at_limit) {
+    return "with limits above 0, those that differ are at least " + std::to_string(at_limit) +
+           ", not " + std::to_string(figures.differing);
+  }
+  if (figures.threshold > 0 && figures.share_max == 0)
+    return "tokens are as far off as the threshold, but none may differ";
+  return "";
+}
+
 }  // namespace
 
 Result<Calibration> calibrate(const std::vector<ForeignScore>& honest, double alpha) {
@@ -62,14 +93,17 @@ Result<Calibration> calibrate(const std::vector<ForeignScore>& honest, double al
     shares.push_back(share(score.differing, score.deficits.size()));
   }
   calibration.records = honest.size();
+  if (calibration.tokens == 0 && !honest.empty()) {
+    return Error{Errc::invalid_input, "the honest answers hold no token", "",
+                 "record answers that say something"};
+  }
   const auto threshold = limit(deficits, alpha);
   const auto share_max = limit(shares, alpha);
   if (!threshold || !share_max) {
-    const auto needed = static_cast<std::size_t>(std::ceil(2 / alpha - 1 - 1e-9));
     return Error{Errc::invalid_input,
                  std::to_string(honest.size()) + " honest records are too few for a rate of " +
                      ecmascript_number(alpha),
-                 "", "record at least " + std::to_string(needed) + ", or give a higher --rate"};
+                 "", "record at least " + records_needed(alpha) + ", or give a higher --rate"};
   }
   calibration.threshold = *threshold;
   calibration.share_max = *share_max;
@@ -146,10 +180,8 @@ Result<Calibration> parse_calibration(std::string_view text) {
     *to = value.is_number_unsigned() ? value.get<std::size_t>() : SIZE_MAX;
     if (*to > kCountMax) return no_number(name);
   }
-  const bool possible = *alpha > 0 && *alpha < 1 && *share_max <= 1 && calibration.records > 0 &&
-                        calibration.differing <= calibration.tokens;
-  if (!possible) {
-    return Error{Errc::invalid_input, "this calibration has figures that no answers give",
+  if (const std::string fault = impossible(calibration); !fault.empty()) {
+    return Error{Errc::invalid_input, "this calibration has figures that no answers give: " + fault,
                  "--calibration", "make it with `verbatim replay calibrate`"};
   }
   return calibration;

@@ -13,10 +13,16 @@ constexpr double kWidth = 880;
 
 std::string number(double value) { return fixed(value, 1); }
 
+/// A drawing has no lines to wrap into: what is longer is cut, and whole in a title.
+constexpr std::size_t kLabelCharactersMax = 60;
+
 Html label(double x, double y, const std::string& shown, const char* style, const char* anchor) {
+  const std::string cut = shortened(shown, kLabelCharactersMax);
+  Html content = text(cut, "tspan");
+  if (cut != shown) content += element("title", text(shown, "tspan"));
   return element("text",
                  {{"x", number(x)}, {"y", number(y)}, {"class", style}, {"text-anchor", anchor}},
-                 text(shown, "tspan"));
+                 content);
 }
 
 Html rectangle(double x, double y, double width, double height, const std::string& style) {
@@ -33,13 +39,20 @@ Html line(double x1, double y1, double x2, double y2, const char* style) {
                   {"class", style}});
 }
 
-Html drawing(double height, const std::string& title, const Html& content) {
+Html drawing(double height, const std::string& title, const std::string& style,
+             const Html& content) {
   return element("svg",
                  {{"viewBox", "0 0 " + number(kWidth) + " " + number(height)},
+                  {"class", style},
                   {"role", "img"},
                   {"aria-label", title},
                   {"xmlns", "http://www.w3.org/2000/svg"}},
                  content);
+}
+
+/// One with labels: where the page is narrow it scrolls, rather than letting them shrink until nobody can read them.
+Html labelled(double height, const std::string& title, const Html& content) {
+  return element("div", {{"class", "scroll"}}, drawing(height, title, "labelled", content));
 }
 
 /// The least of 1, 2, 5, 10, 20, ... that is at least `value`.
@@ -80,7 +93,7 @@ class Columns {
       content += label(left_half ? x + 5 : x - 5, kHead - 8, chart_.limit_label, "soft",
                        left_half ? "start" : "end");
     }
-    return drawing(kBase + 28, chart_.title, content);
+    return labelled(kBase + 28, chart_.title, content);
   }
 
  private:
@@ -148,7 +161,7 @@ class Tree {
     const double y = place(first, kLeft, content);
     content = stroke(6, y, kLeft, y, first.count, "branch") + content;
     content += place_label(first, kLeft, y, false);
-    return drawing(row_ * kRow + 14, "Where the answers part, as a tree", content);
+    return labelled(row_ * kRow + 14, "Where the answers part, as a tree", content);
   }
 
  private:
@@ -242,7 +255,7 @@ Html share_bar(const std::vector<Part>& parts, const std::string& title) {
     content += element("g", piece + rectangle(x, 0, width - 2, 30, part.style));
     x += width;
   }
-  return element("figure", drawing(30, title, content));
+  return element("figure", drawing(30, title, "", content));
 }
 
 Html swatch(const std::string& style) { return element("span", {{"class", "swatch " + style}}); }

@@ -140,8 +140,9 @@ void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded
   check_fingerprint(recorded, *result, verdict);
 
   const auto token = first_difference(recorded, *result);
+  const auto row = first_other_row(recorded, *result);
   const bool same_digest = result->logits_digest.hex() == recorded_digest;
-  if (!token && (same_digest || recorded_digest.empty())) {
+  if (!token && !row && (same_digest || recorded_digest.empty())) {
     verdict.kind = same_digest ? VerdictKind::bitwise : VerdictKind::token_exact;
     if (!verdict.fingerprint || verdict.fingerprint->exact == verdict.fingerprint->chunks) return;
     verdict.kind = VerdictKind::diverged;
@@ -151,24 +152,30 @@ void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded
     return;
   }
   verdict.kind = VerdictKind::diverged;
-  const auto row = recorded_digest.empty() ? std::nullopt : first_other_row(recorded, *result);
+  const bool rows_agree = !row && !recorded.row_digest8.empty();
   if (token && (!row || *token < *row)) {
     // The rows before agree: the same model saw the same text, and this token is not what it chose there.
     verdict.reason =
         *token < std::min(recorded.output_ids.size(), result->tokens.size()) ? "token" : "length";
-    verdict.detail = row || recorded_digest.empty()
-                         ? "the recorded token is not the engine's choice"
-                         : "every row of logits is as recorded, but the recorded token is not the "
+    verdict.detail = rows_agree
+                         ? "every row of logits is as recorded, but the recorded token is not the "
                            "engine's choice: "
-                           "another seed or other sampling parameters, or an edited output";
+                           "another seed or other sampling parameters, or an edited output"
+                         : "the recorded token is not the engine's choice";
     verdict.hypotheses = verdict.reason == "length" ? Hypotheses{"truncated", "edited"}
-                         : row || recorded_digest.empty()
-                             ? Hypotheses{"weights", "prompt", "sampling", "edited"}
-                             : Hypotheses{"sampling", "edited"};
+                         : rows_agree               ? Hypotheses{"sampling", "edited"}
+                                      : Hypotheses{"weights", "prompt", "sampling", "edited"};
     describe_position(engine, recorded, *result, *token, verdict);
     return;
   }
   verdict.reason = "logits";
+  if (row && same_digest) {
+    verdict.hypotheses = {"edited"};
+    verdict.detail =
+        "the digest over all logits is the engine's, that of this row is not: an edited record";
+    describe_position(engine, recorded, *result, *row, verdict);
+    return;
+  }
   verdict.hypotheses = row && *row == 0 ? Hypotheses{"weights", "prompt"}
                        : row            ? Hypotheses{"edited", "weights"}
                                         : Hypotheses{"edited"};

@@ -2,10 +2,11 @@
 // Verdicts that an earlier run has left in the log, so that a run can go on where one ended.
 
 #include "audit/records.hpp"
-#include "replay/engines.hpp"
-#include "replay/verdict.hpp"
+#include "replay/replayer.hpp"
 
 #include <map>
+#include <optional>
+#include <vector>
 
 namespace verbatim::replay {
 
@@ -19,14 +20,24 @@ struct RunIdentity {
   std::string calibration_sha256;  ///< "" without one
 };
 
-/// The newest such verdict of each record. NOT_REPLAYABLE and what was given without an engine are not among them: that may
-/// have changed. Errors as the reader gives them.
-[[nodiscard]] Result<std::map<Uuid, Verdict>> earlier_verdicts(audit::RecordSource& reader,
-                                                               const RunIdentity& run);
+/// What a log has of earlier runs.
+struct Earlier {
+  std::map<Uuid, Verdict> verdicts;
+  /// Leaves that could have been taken over, if the log's key had signed what they say.
+  std::size_t passed_over = 0;
+};
 
-/// Would replay_record() say the same now? The engine that would judge the record has the same weights, and nothing of
-/// what it judged was erased since. Any thread.
-[[nodiscard]] bool still_holds(audit::RecordSource& reader, const Verdict& verdict,
-                               Engines& engines);
+/// The newest such verdict of each of these records. Whoever may append to the log may append a `replay_verdict` leaf, so
+/// a leaf counts only with its content `statement`, signed by a key that may sign the tree that holds it, and saying what
+/// the leaf says and nothing else. NOT_REPLAYABLE, what was given without an engine, and what the leaf does not tell whole
+/// are not among them either. Errors as the reader gives them; what is wrong with a leaf is none.
+[[nodiscard]] Result<Earlier> earlier_verdicts(audit::RecordSource& reader, const RunIdentity& run,
+                                               const std::vector<Uuid>& records);
+
+/// The earlier verdict with what its leaf does not hold, from record and engine, if replay_record() would say the same
+/// now: the engine that would judge the record has the same weights, nothing of what it judged was erased since, and what
+/// is to be explained was. Nothing if not. Any thread.
+[[nodiscard]] std::optional<Verdict> taken_over(audit::RecordSource& reader, Verdict verdict,
+                                                const ReplayWith& with);
 
 }  // namespace verbatim::replay

@@ -61,11 +61,14 @@ bool same(const GenerationResult& alone, const GenerationResult& other) {
   return true;
 }
 
-/// Every token as likely as every other: what weights that are no weights give.
-bool says_nothing(const std::vector<Result<GenerationResult>>& results) {
-  for (const auto& result : results) {
-    if (!result) return false;
-    for (const auto& token : result->tokens) {
+/// Every token as likely as every other: what weights that are no weights give. Where it is greedy: noise tells apart what
+/// the model does not.
+bool says_nothing(const std::vector<GenerationRequest>& requests,
+                  const std::vector<Result<GenerationResult>>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i]) return false;
+    if (requests[i].sampling.temperature != 0) continue;
+    for (const auto& token : results[i]->tokens) {
       if (token.margin != 0) return false;
     }
   }
@@ -77,7 +80,7 @@ bool says_nothing(const std::vector<Result<GenerationResult>>& results) {
 Result<std::string> check_engine(Engine& engine) {
   const std::vector<GenerationRequest> requests = requests_for(engine);
   const auto among = together(engine, requests);
-  if (says_nothing(among))
+  if (says_nothing(requests, among))
     return std::string("the engine finds every token as likely as every other: damaged weights");
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto alone = engine.generate_and_wait(requests[i]);

@@ -37,6 +37,7 @@ Json explanation_json(const Explanation& explanation) {
     json["problem"] = explanation.problem;
     return json;
   }
+  if (explanation.answer_agrees) json["answer_agrees"] = true;
   const auto& found = *explanation.found;
   json["same"] = !found.first.has_value();
   json["stages"] = found.stages;
@@ -65,6 +66,8 @@ std::string explanation_text(const Json& explanation) {
            text_of(explanation, "positions") + " positions";
   }
   std::string text = "the first difference from " + other + " is in " + cause_text(*first);
+  if (explanation.value("answer_agrees", Json()) == true)
+    text += ", though the answer is the engine's own: those digests were damaged or edited";
   const auto causes = explanation.find("causes");
   if (causes == explanation.end() || !causes->is_array() || causes->size() < 2) return text;
   text += "; operators that differ with equal inputs:";

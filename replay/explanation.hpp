@@ -14,6 +14,8 @@ struct Explanation {
   /// its backend and the first digits of its weights' digest.
   std::string against;
   std::string problem;  ///< why nothing can be said; "" when something can
+  /// Tokens and logits of the record are the engine's: layers that differ were damaged or edited since.
+  bool answer_agrees = false;
   std::size_t choice = 0, prompt_tokens = 0;
   std::optional<local_engine::LayerComparison> found;
 };

@@ -28,7 +28,7 @@ Explanation nothing_kept() {
 Explanation explain_by_kept(audit::RecordSource& reader, const audit::StoredLeaf& response,
                             local_engine::Engine& engine,
                             const std::vector<RecordedChoice>& choices) {
-  if (!keeps(response, "response.layers")) return nothing_kept();
+  if (!keeps_layers(response)) return nothing_kept();
   const auto content = reader.content(response.index, "response.layers");
   const auto layers =
       content ? parse_layers(content->bytes, choices.size())
@@ -37,7 +37,21 @@ Explanation explain_by_kept(audit::RecordSource& reader, const audit::StoredLeaf
   return cannot_say(layers.error().what);
 }
 
+/// A fingerprint that the leaf commits to or says was kept, and that read_fingerprint() was not given.
+void note_what_is_not_disclosed(const audit::StoredLeaf& response,
+                                const std::vector<RecordedChoice>& choices, Verdict& verdict) {
+  const bool read = std::any_of(choices.begin(), choices.end(), [](const RecordedChoice& choice) {
+    return choice.fingerprint.has_value();
+  });
+  const Json engine = response.json.value("engine", Json::object());
+  const bool said = engine.is_object() && engine.contains("fingerprint");
+  if (!read && (said || keeps(response, "response.fingerprint")))
+    verdict.not_looked_at.emplace_back("response.fingerprint");
+}
+
 }  // namespace
+
+bool keeps_layers(const audit::StoredLeaf& response) { return keeps(response, "response.layers"); }
 
 Result<void> read_fingerprint(audit::RecordSource& reader, const audit::StoredLeaf& response,
                               std::size_t hidden, std::vector<RecordedChoice>& choices) {
@@ -64,11 +78,13 @@ Result<void> read_fingerprint(audit::RecordSource& reader, const audit::StoredLe
 void explain(audit::RecordSource& reader, const audit::StoredLeaf& response, const ReplayWith& with,
              local_engine::Engine& engine, const std::vector<RecordedChoice>& choices,
              Verdict& verdict) {
-  const bool has_kept = keeps(response, "response.layers");
-  if (with.explain && verdict.kind == VerdictKind::diverged &&
-      (has_kept || with.against == nullptr)) {
-    verdict.explanations.push_back(
-        explanation_json(explain_by_kept(reader, response, engine, choices)));
+  note_what_is_not_disclosed(response, choices, verdict);
+  const bool diverged = verdict.kind == VerdictKind::diverged;
+  if (with.explain && (keeps_layers(response) || (diverged && with.against == nullptr))) {
+    Explanation by_kept = explain_by_kept(reader, response, engine, choices);
+    by_kept.answer_agrees =
+        verdict.kind == VerdictKind::bitwise || verdict.kind == VerdictKind::token_exact;
+    verdict.explanations.push_back(explanation_json(by_kept));
   }
   if (with.against == nullptr) return;
   Explanation by_other;
@@ -87,7 +103,7 @@ void explain(audit::RecordSource& reader, const audit::StoredLeaf& response, con
 Result<void> measure_other_weights(audit::RecordSource& reader, const audit::StoredLeaf& response,
                                    const ReplayWith& with, std::vector<RecordedChoice> choices,
                                    Verdict& verdict) {
-  const bool explains = with.explain && keeps(response, "response.layers");
+  const bool explains = with.explain && keeps_layers(response);
   if (with.explain && !explains) verdict.explanations.push_back(explanation_json(nothing_kept()));
   if (!explains && !keeps(response, "response.fingerprint")) return {};
   const auto engine =
@@ -105,6 +121,7 @@ Result<void> measure_other_weights(audit::RecordSource& reader, const audit::Sto
       const auto result = (*engine)->score(request, choice.output_ids);
       if (result) check_fingerprint(choice, *result, verdict);
     }
+    note_what_is_not_disclosed(response, choices, verdict);
   }
   if (explains)
     verdict.explanations.push_back(

@@ -7,6 +7,9 @@
 
 namespace verbatim::replay {
 
+/// Does the leaf of an answer commit to digests of its layers?
+[[nodiscard]] bool keeps_layers(const audit::StoredLeaf& response);
+
 /// Gives each choice its part of `response.fingerprint`, if the record keeps one: one choice after another. `hidden` is
 /// the width of the engine's last hidden state. `invalid_input` if it is not of these answers; other errors as
 /// RecordSource::content() gives them.
@@ -15,7 +18,7 @@ namespace verbatim::replay {
                                             std::vector<RecordedChoice>& choices);
 
 /// Adds to `verdict` what --explain and --against find: where the engine's computation parts from the recorded one, or from
-/// another engine's. What cannot be compared says why.
+/// another engine's. What cannot be compared says why. Adds too what the leaf commits to and nobody disclosed.
 void explain(audit::RecordSource& reader, const audit::StoredLeaf& response, const ReplayWith& with,
              local_engine::Engine& engine, const std::vector<RecordedChoice>& choices,
              Verdict& verdict);

@@ -32,6 +32,8 @@ Html activations_section(const ReplayRun& run) {
     } else if (verdict.fingerprint) {
       add(verdict, fingerprint_text(*verdict.fingerprint));
     }
+    for (const std::string& content : verdict.not_looked_at)
+      add(verdict, content + " is not disclosed, and was not looked at");
     for (const Json& each : verdict.explanations) add(verdict, explanation_text(each));
   }
   if (exact == 0 && findings == 0) return {};

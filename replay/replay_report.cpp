@@ -227,6 +227,14 @@ Html environments(const ReplayRun& run) {
   return html;
 }
 
+/// To the second, with a space where a narrow column may break it.
+std::string date_and_time(std::int64_t time_us) {
+  return format_rfc3339(time_us).substr(0, 19).replace(10, 1, " ");
+}
+
+/// A longer name would make its row as high as a page; CSV and JSON have it whole.
+constexpr std::size_t kModelCharactersMax = 80;
+
 Html record_row(const ReplayRun& run, const Verdict& verdict) {
   const std::string id = verdict.record.str();
   const bool linked = run.with_texts && !verdict.trace.empty();
@@ -238,9 +246,8 @@ Html record_row(const ReplayRun& run, const Verdict& verdict) {
   return element(
       "tr",
       cell(linked ? element("a", {{"href", "#r-" + id}, {"class", "mono"}}, text(id)) : mono(id)) +
-          element("td", {{"class", "nowrap"}},
-                  text(verdict.time_us == 0 ? "" : format_rfc3339(verdict.time_us).substr(0, 19))) +
-          cell(text(verdict.model)) +
+          cell(text(verdict.time_us == 0 ? "" : date_and_time(verdict.time_us))) +
+          cell(text(shortened(verdict.model, kModelCharactersMax))) +
           element("td", {{"class", "nowrap"}},
                   swatch(style_of(verdict.kind)) + text(verdict_name(verdict.kind))) +
           cell(text(where)) + number_cell(std::to_string(verdict.tokens)) +

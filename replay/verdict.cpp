@@ -114,7 +114,21 @@ template <class Number>
 std::optional<Number> integer_member(const Json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_number_integer()) return std::nullopt;
-  return found->get<Number>();
+  // A leaf may come from anybody: what does not fit is not there.
+  if (found->is_number_unsigned()) {
+    const auto value = found->get<std::uint64_t>();
+    return std::in_range<Number>(value) ? std::optional(static_cast<Number>(value)) : std::nullopt;
+  }
+  const auto value = found->get<std::int64_t>();
+  return std::in_range<Number>(value) ? std::optional(static_cast<Number>(value)) : std::nullopt;
+}
+
+std::vector<std::string> texts_member(const Json& object, const char* name) {
+  std::vector<std::string> texts;
+  for (const Json& each : object.value(name, Json::array())) {
+    if (each.is_string()) texts.push_back(each.get<std::string>());
+  }
+  return texts;
 }
 
 std::optional<float> decimal_member(const Json& object, const char* name) {
@@ -141,11 +155,6 @@ local_engine::FingerprintAgreement fingerprint_of(const Json& fields) {
           decimal_member(fields, "mantissa_median").value_or(0)};
 }
 
-/// Other details may quote what the record holds, and a leaf outlives an erasure.
-bool says_only_figures(const Verdict& verdict) {
-  return verdict.reason == "token" || verdict.reason == "rounding" || verdict.reason == "logits";
-}
-
 template <class T, class Convert>
 OrderedJson or_null(const std::optional<T>& value, Convert convert) {
   return value ? OrderedJson(convert(*value)) : OrderedJson();
@@ -170,6 +179,7 @@ OrderedJson verdict_json(const Verdict& verdict) {
                       {"hypotheses", verdict.hypotheses},
                       {"method", verdict.method},
                       {"tokens", verdict.tokens}};
+  if (verdict.choices > 1) json["choices"] = verdict.choices;
   if (verdict.origin) json["origin"] = verdict.origin->str();
   if (verdict.engine) json["engine"] = engine_fields(*verdict.engine);
   if (verdict.claimed_weights) {
@@ -187,12 +197,20 @@ OrderedJson verdict_json(const Verdict& verdict) {
     json["environment_differs"] = verdict.environment_differs;
   }
   if (verdict.fingerprint) json["fingerprint"] = fingerprint_json(*verdict.fingerprint);
+  if (!verdict.not_looked_at.empty()) json["not_looked_at"] = verdict.not_looked_at;
   if (!verdict.explanations.empty()) json["explanations"] = verdict.explanations;
   if (verdict.resumed) json["resumed"] = true;
   if (verdict.leaf) json["leaf"] = *verdict.leaf;
   json["tokens_per_s"] =
       verdict.seconds > 0 ? static_cast<double>(verdict.tokens) / verdict.seconds : 0.0;
   return json;
+}
+
+bool leaf_tells_detail(const Verdict& verdict) {
+  static constexpr std::array<std::string_view, 4> kOnlyFigures = {"token", "rounding", "logits",
+                                                                   "fingerprint"};
+  return verdict.kind == VerdictKind::token_exact ||
+         std::find(kOnlyFigures.begin(), kOnlyFigures.end(), verdict.reason) != kOnlyFigures.end();
 }
 
 Json verdict_fields(const Verdict& verdict) {
@@ -204,10 +222,11 @@ Json verdict_fields(const Verdict& verdict) {
   if (verdict.response_index) fields["response"] = *verdict.response_index;
   if (!verdict.reason.empty()) fields["reason"] = verdict.reason;
   if (!verdict.hypotheses.empty()) fields["hypotheses"] = verdict.hypotheses;
-  if (says_only_figures(verdict)) fields["detail"] = verdict.detail;
+  if (leaf_tells_detail(verdict) && !verdict.detail.empty()) fields["detail"] = verdict.detail;
   if (verdict.origin) fields["origin"] = verdict.origin->str();
   if (verdict.position) fields["position"] = *verdict.position;
-  if (verdict.position) fields["choice"] = verdict.choice;
+  if (verdict.position || verdict.choices > 1) fields["choice"] = verdict.choice;
+  if (verdict.choices > 1) fields["choices"] = verdict.choices;
   if (verdict.character) fields["char"] = *verdict.character;
   if (verdict.margin) fields["margin"] = decimal(*verdict.margin);
   if (verdict.deficit) fields["deficit"] = decimal(*verdict.deficit);
@@ -230,6 +249,7 @@ Json verdict_fields(const Verdict& verdict) {
     fields["environment_differs"] = verdict.environment_differs;
   }
   if (verdict.fingerprint) fields["fingerprint"] = fingerprint_json(*verdict.fingerprint);
+  if (!verdict.not_looked_at.empty()) fields["not_looked_at"] = verdict.not_looked_at;
   if (!verdict.explanations.empty()) fields["explanations"] = verdict.explanations;
   return fields;
 }
@@ -249,12 +269,11 @@ Result<Verdict> verdict_of_leaf(const Json& leaf) {
   verdict.response_index = integer_member<std::uint64_t>(leaf, "response");
   verdict.reason = text_member(leaf, "reason");
   verdict.detail = text_member(leaf, "detail");
-  for (const Json& each : leaf.value("hypotheses", Json::array())) {
-    if (each.is_string()) verdict.hypotheses.push_back(each.get<std::string>());
-  }
+  verdict.hypotheses = texts_member(leaf, "hypotheses");
   verdict.method = text_member(leaf, "method");
   verdict.tokens = integer_member<std::size_t>(leaf, "tokens").value_or(0);
   verdict.choice = integer_member<std::size_t>(leaf, "choice").value_or(0);
+  verdict.choices = integer_member<std::size_t>(leaf, "choices").value_or(1);
   verdict.position = integer_member<std::size_t>(leaf, "position");
   verdict.character = integer_member<std::size_t>(leaf, "char");
   verdict.expected = integer_member<local_engine::TokenId>(leaf, "expected");
@@ -281,9 +300,8 @@ Result<Verdict> verdict_of_leaf(const Json& leaf) {
                                   text_member(*by, "false_positive_rate")};
   }
   verdict.environment = integer_member<std::uint64_t>(leaf, "environment");
-  for (const Json& fact : leaf.value("environment_differs", Json::array())) {
-    if (fact.is_string()) verdict.environment_differs.push_back(fact.get<std::string>());
-  }
+  verdict.environment_differs = texts_member(leaf, "environment_differs");
+  verdict.not_looked_at = texts_member(leaf, "not_looked_at");
   if (const auto found = leaf.find("fingerprint"); found != leaf.end() && found->is_object())
     verdict.fingerprint = fingerprint_of(*found);
   for (const Json& each : leaf.value("explanations", Json::array())) {

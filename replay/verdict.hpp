@@ -73,7 +73,8 @@ struct Verdict {
   /// figures exclude is not in it.
   std::vector<std::string> hypotheses;
 
-  std::size_t choice = 0;                ///< of which the position speaks
+  std::size_t choice = 0;   ///< that stands for the record: of which the position speaks
+  std::size_t choices = 1;  ///< that the record has
   std::optional<std::size_t> position;   ///< output token (or row) where they differ first
   std::optional<std::size_t> character;  ///< byte offset of that token in the recorded text
   std::optional<float> margin, deficit;  ///< in logit units, at that position
@@ -96,6 +97,8 @@ struct Verdict {
 
   /// How the recorded activation fingerprint and the engine's activations agree, if the record keeps one.
   std::optional<local_engine::FingerprintAgreement> fingerprint;
+  /// Contents that the leaf commits to, that the verdict could have looked at, and that a bundle does not disclose.
+  std::vector<std::string> not_looked_at;
   /// What --explain found, each as explanation_json() gives it.
   std::vector<Json> explanations;
 
@@ -105,7 +108,6 @@ struct Verdict {
   // What follows is in no leaf.
   std::int64_t time_us = 0;           ///< of the request
   double seconds = 0;                 ///< that the engine took
-  std::size_t choices = 1;            ///< that the record has
   std::vector<TracedToken> trace;     ///< of `choice`
   std::optional<std::uint64_t> leaf;  ///< the verdict's own, once it is in the log
   /// The two tokens by themselves, special ones by their names.
@@ -119,6 +121,9 @@ struct Verdict {
 /// The members of a `replay_verdict` leaf (schema/leaf.md): no floats, no timing, so that a second run of the
 /// same replay gives the same bytes.
 [[nodiscard]] Json verdict_fields(const Verdict& verdict);
+
+/// Whether such a leaf has `detail` too. Other details may quote what the record holds, and a leaf outlives an erasure.
+[[nodiscard]] bool leaf_tells_detail(const Verdict& verdict);
 
 /// Reads such a leaf back. `invalid_input` if it is none.
 [[nodiscard]] Result<Verdict> verdict_of_leaf(const Json& leaf);

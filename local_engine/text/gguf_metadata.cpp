@@ -317,7 +317,8 @@ Result<GgufMetadata> read_gguf_metadata(const std::filesystem::path& path) {
     return Error{errno == ENOENT ? Errc::not_found : Errc::storage_failed, std::move(what),
                  path.string(), ""};
   };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: opening a FIFO that nobody writes must not hang; it is refused below.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return failed("cannot open the file: " + errno_text());
   struct stat status {};
   const bool known = ::fstat(file, &status) == 0;

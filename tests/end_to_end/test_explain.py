@@ -169,6 +169,31 @@ class RecordTest(support.ProgramTest):
         again, = self.replay("--resume")
         self.assertEqual((again["resumed"], again["explanations"]), (True, record["explanations"]))
 
+    def test_a_run_with_explain_looks_at_what_an_earlier_one_did_not(self):
+        with self.gateway("--config", self.config) as gateway:
+            gateway.post("/v1/chat/completions", chat("What is a log?", temperature=0))
+        self.replay("--against-backend", "scalar")
+        self.assertTrue(self.replay("--resume")[0]["resumed"])
+        for resumed in (False, True):
+            record, = self.replay("--resume", "--explain")
+            self.assertEqual((record.get("resumed", False), record["explanations"][-1]["against"], record["explanations"][-1]["same"]),
+                             (resumed, "record", True))
+
+    def test_a_fingerprint_that_a_bundle_leaves_out_is_said_not_to_have_been_looked_at(self):
+        with self.gateway("--config", self.config) as gateway:
+            answer = gateway.post("/v1/chat/completions", chat("What is a log?", temperature=0))
+        enough = ("--contents", "selected", "--disclose", "response.tokens", "request.body", "response.body")
+        for name, flags, missing in (("all", (), None), ("some", enough, ["response.fingerprint"])):
+            bundle, statements, report = (self.folder / f"{name}-{kind}" for kind in ("bundle", "statements", "report.html"))
+            self.run_well("export", "--data", self.data, "--out", bundle, *flags)
+            judge = ("replay", "--bundle", bundle, "--all", "--engine", f"demo={support.DEMO_MODEL}")
+            record, = self.run_well(*judge, "--statements", statements, "--report", report, "--json").json["records"]
+            statement = json.loads((statements / f"{answer.record}.json").read_text())["predicate"]["verbatim"]
+            self.assertEqual(record["verdict"], "BITWISE")
+            self.assertEqual((record.get("not_looked_at"), statement.get("not_looked_at")), (missing, missing))
+            self.assertEqual("not looked at, since it is not disclosed: response.fingerprint" in self.run_well(*judge).out, missing is not None)
+            self.assertEqual("response.fingerprint is not disclosed" in report.read_text(), missing is not None)
+
     def test_what_a_rule_takes_out_takes_these_with_it(self):
         self.config.write_text(self.config.read_text() + '[[redact]]\nname = "word"\npatterns = ["email"]\n')
         with self.gateway("--config", self.config) as gateway:

@@ -1,8 +1,14 @@
 """What a careless or hostile hand does to `verbatim replay`: earlier verdicts that no longer hold, files of the log as outputs,
 figures that say nothing, erasures that were none."""
+import base64
 import json
+import os
+import re
 import shutil
+import socket
 import sqlite3
+import struct
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -70,6 +76,94 @@ class ReplayFaultsTest(support.ProgramTest):
         self.assertEqual(set(self.verdicts("--model", "demo", "--kv-bytes-max", 256 << 10).values()), {"NOT_REPLAYABLE"})
         self.assertEqual(set(self.verdicts("--model", "demo", "--resume").values()), {"BITWISE"})
 
+    def append(self, fields, contents=()):
+        """A verdict's leaf as whoever may use append.sock can send it."""
+        with self.gateway("--model", f"demo={support.DEMO_MODEL}"), socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(self.data / "append.sock"))
+            message = json.dumps({"draft": {"type": "replay_verdict", "fields": fields, "contents": list(contents)}}).encode()
+            sock.sendall(struct.pack(">I", len(message)) + message)
+            self.assertIn(b"appended", sock.recv(65536))
+
+    def test_a_verdict_that_nobody_signed_is_not_taken_over(self):
+        one = ("--id", self.remote[0].record, "--engine", f"far={support.DEMO_MODEL}")
+        run = self.replay(*one, code=1)["records"][0]
+        shown = self.run_well("log", "show", run["leaf"], "--contents", "--data", self.data, "--json").json
+        leaf = {k: v for k, v in shown["leaves"][0]["leaf"].items() if k not in ("v", "type", "id", "time", "contents")}
+        self.assertEqual(leaf["verdict"], "DIVERGED")
+        statement = shown["contents"]["statement"]
+        signed = [{"field": "statement", "base64": base64.b64encode(json.dumps(statement).encode()).decode()}]
+        better = {**{k: v for k, v in leaf.items() if k not in ("reason", "detail", "hypotheses", "position", "choice")},
+                  "verdict": "TOKEN_EXACT", "differing": 0}
+        for fields, contents in ((better, ()), (better, signed), ({**leaf, "request": 2 ** 53}, ()), ({**leaf, "request": -1}, signed),
+                                 ({**leaf, "tokens": 2 ** 53}, signed), ({**leaf, "record": self.remote[1].record}, signed),
+                                 (better, [{"field": "statement", "base64": "e30="}])):
+            self.append(fields, contents)
+        resumed = support.verbatim("replay", "--data", self.data, "--model", "far", *one[2:], "--resume", "--json")
+        self.assertEqual(resumed.code, 1, resumed)
+        self.assertIn("earlier verdicts passed over: 7 ", resumed.err)
+        self.assertEqual(resumed.json["passed_over"], 7)
+        by_id = {record["id"]: record for record in resumed.json["records"]}
+        # The honest one, below them all, still counts; nothing speaks for the other record.
+        self.assertEqual((by_id[self.remote[0].record]["verdict"], by_id[self.remote[0].record].get("leaf")), ("DIVERGED", run["leaf"]))
+        self.assertTrue(by_id[self.remote[0].record]["resumed"])
+        self.assertNotIn("resumed", by_id[self.remote[1].record])
+
+    def test_a_resumed_run_says_what_the_first_said(self):
+        with self.gateway("--model", f"demo={support.DEMO_MODEL}") as gateway:
+            for at in range(3):
+                gateway.post("/v1/chat/completions", {**chat("Tell me a story.", temperature=1, seed=at), "n": 3})
+        def run(name, *args):
+            files = {kind: self.folder / f"{name}.{kind}" for kind in ("csv", "html")}
+            found = support.verbatim("replay", "--data", self.data, "--all", "--engine", f"far={support.DEMO_MODEL}", "--csv", files["csv"],
+                                     "--report", files["html"], "--no-texts", "--checkpoint", self.folder / "checkpoint", "--json", *args)
+            self.assertEqual(found.code, 1, found)
+            records = [{k: v for k, v in record.items() if k not in ("tokens_per_s", "resumed")} for record in found.json["records"]]
+            page = re.sub("Made [^<]*|<dt>Taken over</dt><dd>[^<]*</dd>", "", files["html"].read_text())
+            return sum("resumed" in record for record in found.json["records"]), records, files["csv"].read_text(), page
+        (self.folder / "checkpoint").write_text(self.run_well("checkpoint", "--data", self.data).out)
+        first, again = run("first"), run("again", "--resume")
+        self.assertTrue(any(record["choice"] > 0 for record in first[1]), first[1])
+        self.assertTrue(any(record["verdict"] == "DIVERGED" for record in first[1]), first[1])
+        self.assertEqual((first[0], again[0]), (0, 7))
+        self.assertEqual(again[1:3], first[1:3])
+        self.assertEqual(again[3], first[3])
+
+    def test_two_runs_at_once_share_the_log(self):
+        for at in range(3):
+            runs = [subprocess.Popen([support.VERBATIM, "replay", "--data", str(self.data), "--model", "demo", "--json"],
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+            for each in runs:
+                out, err = each.communicate(timeout=120)
+                self.assertEqual(each.returncode, 0, err)
+                self.assertEqual(json.loads(out)["summary"]["BITWISE"], 2)
+        self.assert_valid()
+
+    def test_what_is_no_regular_file_is_refused_and_a_pipe_of_the_shell_is_read(self):
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        for args in (("replay", "--all", "--calibration"), ("replay", "--all", "--checkpoint"), ("replay", "--bundle", self.data, "--all", "--key"),
+                     ("replay", "--all", "--bundle"), ("replay", "--all", "--metrics"), ("verify",), ("verify", "--receipt"),
+                     ("probe", "--upstream", "http://127.0.0.1:9", "--request"), ("engine", "generate", "--messages"),
+                     ("engine", "generate", "--prompt", "x", "--model"), ("engine", "tokenize", "--model"),
+                     ("engine", "compare", "x"), ("replay", "--all", "--config"),
+                     ("engine", "score", "--prompt-ids", "1", "--output-ids", "2", "--check-fingerprint")):
+            for path in (fifo, "/dev/zero"):
+                finished = support.verbatim(*args, path, "--data", self.data, timeout=60)
+                self.assertEqual((finished.code, finished.out), (2, ""), (args, path, finished))
+        shell = subprocess.run(["bash", "-c", '"$0" verify --data "$1" --checkpoint <("$0" checkpoint --data "$1")', support.VERBATIM, self.data],
+                               capture_output=True, timeout=60)
+        self.assertEqual(shell.returncode, 0, shell.stderr)
+
+    def test_selections_that_select_nothing_are_refused(self):
+        for command in (("replay",), ("log", "list"), ("export", "--out", self.folder / "bundle"),
+                        ("replay", "calibrate", "--engine", f"far={support.DEMO_MODEL}", "--model", "far")):
+            self.assert_one_line_error(support.verbatim(*command, "--since", "2027-01-02", "--until", "2027-01-01", "--data", self.data), 2,
+                                       "--until is the end")
+        self.assertEqual(support.verbatim("replay", "--sample", 0, "--data", self.data).code, 2)
+        self.assertEqual(support.verbatim("engine", "generate", "--prompt", "x", "--temperature", 1, "--top-p", 0).code, 2)
+        for flag in ("--seconds", "--model"):
+            self.assertEqual(support.verbatim("engine", "selfcheck", flag, "nan").code, 2)
+
     def test_an_output_does_not_replace_a_file_of_a_log(self):
         for flag in ("--csv", "--report", "--metrics"):
             for name in ("log.db", "keys.db", "master.key", "log.key", "high-water"):
@@ -84,9 +178,10 @@ class ReplayFaultsTest(support.ProgramTest):
         file = self.folder / "m.prom"
         for text in ("other_metric 1\n", "\x7fELF\x00\x01"):
             file.write_text(text)
-            self.assert_one_line_error(support.verbatim("replay", "--model", "demo", "--metrics", file, "--data", self.data), 3,
+            self.assert_one_line_error(support.verbatim("replay", "--model", "demo", "--metrics", file, "--data", self.data), 2,
                                        "something else than a replay's metrics")
             self.assertEqual(file.read_text(), text)
+        self.assertEqual([r for r in self.records("--all-types") if r["type"] == "replay_verdict"], [])
         file.write_text('verbatim_replay_tokens_total 18446744073709551615\n')
         self.replay("--all", "--metrics", file)
         self.assertIn("verbatim_replay_tokens_total 18446744073709551615\n", file.read_text())

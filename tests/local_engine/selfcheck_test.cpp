@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 namespace verbatim::local_engine {
 namespace {
@@ -87,7 +88,7 @@ class SelfcheckTest : public testing::Test {
 TEST_F(SelfcheckTest, PassesOnTheEngine) {
   const auto report = selfcheck(folder_, 0.2).value();
   EXPECT_TRUE(report.passed);
-  ASSERT_EQ(report.findings.size(), 4u);
+  ASSERT_EQ(report.findings.size(), report.backends.size() > 1 ? 5u : 4u);
   for (const auto& finding : report.findings) {
     EXPECT_TRUE(finding.passed) << finding.first_difference;
     EXPECT_GT(finding.cases, 0u) << finding.check;
@@ -119,6 +120,39 @@ TEST_F(SelfcheckTest, FindsDependenceOnChunks) {
   EXPECT_EQ(failures(WrongEngine::Fault::output,
                      [](const EngineOptions& o) { return o.prefill_chunk < 100; }),
             std::vector<std::string>{"chunking"});
+}
+
+TEST_F(SelfcheckTest, AModelWhoseRowsAreNoNumbersIsRefusedByNothingCompared) {
+  auto tensors = test::tiny_tensors(test::TinyModel{});
+  for (float& value : tensors.at("model.norm.weight").values) value = NAN;
+  test::write_bytes(folder_ / "model.safetensors", test::safetensors_bytes(tensors, "F32"));
+  const auto report = selfcheck(folder_, 0).value();
+  EXPECT_FALSE(report.passed);
+  for (const auto& finding : report.findings) {
+    EXPECT_FALSE(finding.passed) << finding.check;
+    EXPECT_EQ(finding.cases, 0u);
+    EXPECT_NE(finding.first_difference.find("the engine refused"), std::string::npos)
+        << finding.first_difference;
+  }
+}
+
+TEST_F(SelfcheckTest, WeightsThatAreNoneKeepEveryPromiseButTellNothingApart) {
+  auto tensors = test::tiny_tensors(test::TinyModel{});
+  for (auto& [name, tensor] : tensors) std::fill(tensor.values.begin(), tensor.values.end(), 0.0f);
+  test::write_bytes(folder_ / "model.safetensors", test::safetensors_bytes(tensors, "F32"));
+  const auto report = selfcheck(folder_, 0).value();
+  EXPECT_FALSE(report.passed);
+  for (const auto& finding : report.findings)
+    EXPECT_EQ(finding.passed, finding.check != "tells_tokens_apart") << finding.first_difference;
+}
+
+TEST_F(SelfcheckTest, WithOneBackendThereIsNoneToAgreeWith) {
+  const auto report =
+      selfcheck([&](const EngineOptions& options) { return Engine::load(folder_, options); },
+                {"scalar"}, 0)
+          .value();
+  EXPECT_TRUE(report.passed);
+  for (const auto& finding : report.findings) EXPECT_NE(finding.check, "backends_agree");
 }
 
 TEST_F(SelfcheckTest, AModelThatDoesNotLoadIsAnErrorNotAFinding) {

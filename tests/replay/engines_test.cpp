@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <future>
 
@@ -59,6 +60,22 @@ class Engines : public testing::Test {
     std::filesystem::copy(test::RecordedWorld::model_path(), path,
                           std::filesystem::copy_options::recursive);
     std::ofstream(path / "tokenizer.json", std::ios::app) << "\n";
+    return path;
+  }
+
+  /// The model with every weight 0.
+  std::filesystem::path wiped_model() {
+    const auto path = folder_ / "wiped";
+    std::filesystem::copy(test::RecordedWorld::model_path(), path,
+                          std::filesystem::copy_options::recursive);
+    std::fstream file(path / "model.safetensors", std::ios::binary | std::ios::in | std::ios::out);
+    std::array<unsigned char, 8> size{};
+    file.read(reinterpret_cast<char*>(size.data()), size.size());
+    std::size_t header = 0;
+    for (std::size_t i = size.size(); i-- > 0;) header = header << 8 | size[i];
+    const std::size_t end = std::filesystem::file_size(path / "model.safetensors");
+    file.seekp(static_cast<std::streamoff>(size.size() + header));
+    file << std::string(end - size.size() - header, '\0');
     return path;
   }
 
@@ -125,6 +142,12 @@ TEST_F(Engines, AnEngineThatFailsItsCheckJudgesNobody) {
   EXPECT_EQ(verdict.error().code, Errc::unavailable);
   EXPECT_TRUE(engines.failed());
   EXPECT_EQ(engines.checked(), 0U);
+}
+
+TEST_F(Engines, WeightsThatAreNoneFailTheCheck) {
+  const auto engine = local_engine::Engine::load(wiped_model(), {}).value();
+  EXPECT_NE(replay::check_engine(*engine).value().find("as likely as every other"),
+            std::string::npos);
 }
 
 TEST_F(Engines, AreAllCheckedBeforeTheFirstVerdict) {

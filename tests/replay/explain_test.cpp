@@ -96,7 +96,8 @@ TEST_F(Explain, WeightsThatChangedAreJudgedByNobodyButTheirFirstOtherLayerIsName
   world_.explain = true;
   const Uuid id = world_.chat("What is a Merkle tree?");
   EXPECT_EQ(world_.replay(id).kind, VerdictKind::bitwise);
-  EXPECT_TRUE(world_.replay(id).explanations.empty());
+  const Json same = world_.replay(id).explanations.at(0);
+  EXPECT_EQ(same["same"], true) << same;
   world_.places = {{"demo", spoiled(folder_, "model.layers.2.self_attn.v_proj.weight")}};
   const Verdict verdict = world_.replay(id);
   EXPECT_EQ(verdict.kind, VerdictKind::not_replayable);
@@ -161,6 +162,30 @@ TEST_F(Explain, WhatCannotBeComparedSaysWhy) {
   EXPECT_FALSE(other.explanations[1]["problem"].get<std::string>().empty());
 }
 
+TEST_F(Explain, LayersThatContradictAnAnswerThatAgreesWereDamagedOrEdited) {
+  world_.layer_digest_bytes = 1 << 16;
+  const auto edit = [](Exchange& exchange) {
+    Json layers = Json::parse(exchange.layers);
+    auto& digests = layers["choices"][0]["stages"][2]["digests"].get_ref<std::string&>();
+    digests[0] = digests[0] == '0' ? '1' : '0';
+    exchange.layers = layers.dump();
+  };
+  const Uuid id = world_.chat("What is a Merkle tree?", edit);
+  EXPECT_TRUE(world_.replay(id).explanations.empty());
+  world_.explain = true;
+  const Verdict verdict = world_.replay(id);
+  EXPECT_EQ(verdict.kind, VerdictKind::bitwise);
+  const std::string said = replay::explanation_text(verdict.explanations.at(0));
+  EXPECT_NE(said.find("damaged or edited"), std::string::npos) << said;
+  // Of one that diverged they say where, and accuse nobody of an edit.
+  const Uuid other = world_.chat("What is a Merkle tree?", [&](Exchange& exchange) {
+    edit(exchange);
+    exchange.response["engine"]["choices"][0]["logits_digest"] = std::string(64, '0');
+  });
+  const std::string where = replay::explanation_text(world_.replay(other).explanations.at(0));
+  EXPECT_EQ(where.find("damaged or edited"), std::string::npos) << where;
+}
+
 TEST_F(Explain, IsReadBackFromTheVerdictsLeaf) {
   world_.layer_digest_bytes = 1 << 16;
   world_.activation_fingerprints = true;
@@ -199,6 +224,17 @@ TEST_F(Explain, AFingerprintIsCheckedExactly) {
   const Verdict verdict = world_.replay(other);
   EXPECT_EQ(verdict.kind, VerdictKind::diverged);
   EXPECT_EQ(verdict.reason, "fingerprint");
+}
+
+TEST_F(Explain, AFingerprintThatTheLeafNamesAndNobodyHasIsSaidNotToHaveBeenLookedAt) {
+  world_.activation_fingerprints = true;
+  EXPECT_TRUE(world_.replay(world_.chat("Tell me a story.")).not_looked_at.empty());
+  const Verdict verdict = world_.replay(world_.chat("Tell me a story.", [](Exchange& exchange) {
+    exchange.fingerprint.clear();
+    exchange.response["engine"]["fingerprint"] = {{"hidden", 64}};
+  }));
+  EXPECT_EQ(verdict.kind, VerdictKind::bitwise);
+  EXPECT_EQ(verdict.not_looked_at, std::vector<std::string>{"response.fingerprint"});
 }
 
 TEST_F(Explain, AFingerprintSpeaksForARecordWithoutADigestOfItsLogits) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 
 namespace verbatim {
 namespace {
@@ -45,6 +46,35 @@ TEST(Calibration, TheLimitsAreOrderStatisticsOfHonestRecords) {
   EXPECT_EQ(calibration.differing, 398U);
 }
 
+TEST(Calibration, FiguresThatNoAnswersGiveAreRefused) {
+  const auto said = [](const std::function<void(Calibration&)>& change) {
+    Calibration calibration{"m", "f32-k256/1", std::string(64, 'a'), 199, 12'000, 6, 0.01, 1, 0.2};
+    change(calibration);
+    const auto read = replay::parse_calibration(replay::calibration_text(calibration));
+    return read ? "" : read.error().what;
+  };
+  const auto refused = [&](const std::function<void(Calibration&)>& change, const char* why) {
+    EXPECT_NE(said(change).find(why), std::string::npos) << said(change) << ", not: " << why;
+  };
+  EXPECT_EQ(said([](Calibration&) {}), "");
+  EXPECT_EQ(said([](Calibration& c) { c.threshold = 0, c.share_max = 0, c.differing = 0; }), "");
+  refused([](Calibration& c) { c.records = 198; }, "takes 199 records");
+  refused([](Calibration& c) { c.alpha = 1e-300, c.records = 1; }, "not 1");
+  refused([](Calibration& c) { c.tokens = 0, c.differing = 0; }, "no tokens");
+  refused([](Calibration& c) { c.differing = 0; }, "at least 1, not 0");
+  refused([](Calibration& c) { c.differing = 0, c.threshold = 0; }, "at least 1, not 0");
+  refused([](Calibration& c) { c.share_max = 0; }, "none may differ");
+  refused([](Calibration& c) { c.differing = 12'001; }, "more tokens differ");
+  // 100 records at 0.5: k = ceil(0.75 * 101) = 76, so 25 reach the limit.
+  refused([](Calibration& c) { c.records = 100, c.alpha = 0.5, c.differing = 24; },
+          "at least 25, not 24");
+  EXPECT_EQ(said([](Calibration& c) { c.records = 100, c.alpha = 0.5, c.differing = 25; }), "");
+}
+
+TEST(Calibration, WithoutATokenThereIsNone) {
+  EXPECT_FALSE(replay::calibrate(std::vector<ForeignScore>(39), 0.05));
+}
+
 TEST(Calibration, BothLimitsMustHold) {
   Calibration calibration;
   calibration.threshold = 0.1F;
@@ -72,6 +102,9 @@ TEST(Calibration, ItsTextReadsBackAsItself) {
   calibration.weights_sha256 = std::string(64, 'a');
   calibration.profile = "f32-k256/1";
   calibration.records = 39;
+  calibration.tokens = 2'496;
+  calibration.differing = 3;
+  calibration.alpha = 0.05;
   calibration.threshold = 0.0031F;
   calibration.share_max = 0.03;
   const std::string text = replay::calibration_text(calibration);

@@ -104,6 +104,32 @@ TEST_F(Replayer, WithoutADigestTheBestIsTokenExact) {
             "TOKEN_EXACT");
 }
 
+TEST_F(Replayer, RowsThatAreNotTheEnginesContradictTheRecordWhateverItsDigestSays) {
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              exchange.tokens["choices"][0]["row_digest8"][7] = "0000000000000000";
+            }),
+            "DIVERGED logits at 7");
+  EXPECT_EQ(verdict_of([](Exchange& exchange) {
+              exchange.response["engine"]["choices"][0].erase("logits_digest");
+              for (Json& row : exchange.tokens["choices"][0]["row_digest8"])
+                row = std::string(16, '0');
+            }),
+            "DIVERGED logits at 0");
+}
+
+TEST_F(Replayer, AVerdictsLeafTellsWhichOfSeveralChoicesStandsForTheRecord) {
+  const Exchange exchange = world_.answer(
+      Api::openai_chat,
+      R"({"model":"demo","messages":[{"role":"user","content":"Tell me a story."}],"temperature":0.9,"seed":3,"n":4,"max_tokens":40})");
+  Verdict verdict = world_.replay(world_.record(Api::openai_chat, exchange));
+  EXPECT_EQ(verdict.choices, 4U);
+  verdict.choice = 3;
+  const Verdict again = replay::verdict_of_leaf(replay::verdict_fields(verdict)).value();
+  EXPECT_EQ(again.choice, 3U);
+  EXPECT_EQ(again.choices, 4U);
+  EXPECT_EQ(replay::verdict_fields(again), replay::verdict_fields(verdict));
+}
+
 TEST_F(Replayer, ACutAnswerIsDiverged) {
   // Its digest is over all rows, its tokens are fewer: the rows that are there agree.
   EXPECT_EQ(verdict_of([](Exchange& exchange) {

@@ -108,11 +108,13 @@ std::optional<Verdict> taken_over(audit::RecordSource& reader, Verdict verdict,
   if (!computed || is_to_be_explained(*computed->response, verdict, with)) return std::nullopt;
   const std::string name = text_at(asked->request.json, {"model", "requested"});
   const std::string weights = text_at(computed->response->json, {"engine", "weights_sha256"});
-  if (verdict.kind != VerdictKind::bitwise && !leaf_tells_detail(verdict)) return false;
-  // An answer of the local engine is computed again under the profile that its record names, whatever the run's.
-  return verdict.engine && verdict.engine->build == run.build && verdict.method == run.method &&
-         (!verdict.claimed_weights ||
-          (verdict.engine->profile == run.profile && calibration == run.calibration_sha256));
+  // Only a remote endpoint's answer is measured by weights that somebody claims, or within a margin.
+  const bool remote = weights.empty();
+  if (verdict.claimed_weights != remote ||
+      (verdict.kind == VerdictKind::within_margin && !verdict.tolerance)) {
+    return std::nullopt;
+  }
+  const auto engine = with.engines.judging(weights, name, verdict.engine->profile);
   if (!engine || (*engine)->fingerprint().weights_sha256.hex() != verdict.engine->weights_sha256)
     return std::nullopt;
   const auto erased = [&](const audit::StoredLeaf& leaf, const char* field) {

@@ -1,5 +1,6 @@
 #include "replay/probe.hpp"
 
+#include "replay/key_search.hpp"
 #include "replay/two_sample.hpp"
 #include "schema/ordered_json.hpp"
 
@@ -143,10 +144,10 @@ std::string told_error(const std::string& body) {
   const auto json = parse_json(body);
   if (!json || !json->is_object()) return "";
   const Json error = json->value("error", Json());
-  if (error.is_string()) return bounded(error.get<std::string>());
+  if (error.is_string()) return error.get<std::string>();
   if (!error.is_object()) return "";
   const Json message = error.value("message", Json());
-  return message.is_string() ? bounded(message.get<std::string>()) : "";
+  return message.is_string() ? message.get<std::string>() : "";
 }
 
 /// One question's end: an answer, or a failure with its kind.
@@ -159,7 +160,7 @@ class Probing {
  public:
   Probing(const ProbeOptions& options, const Clock& clock,
           const std::function<void(std::size_t, std::size_t)>& on_progress)
-      : options_(options), clock_(clock), on_progress_(on_progress) {}
+      : options_(options), clock_(clock), on_progress_(on_progress), key_(options.api_key) {}
 
   Result<ProbeResult> run() {
     const auto body = body_of(options_);
@@ -197,12 +198,13 @@ class Probing {
                          gateway::Neighbours& neighbours) {
     const std::size_t phase = result_.phases.size();
     std::vector<std::optional<Ended>> ended(questions.size());
-    const auto done = gateway::ask_endpoint(options_.endpoint, questions, concurrency, neighbours,
-                                            clock_, [&](std::size_t index, EndpointAnswer answer) {
-                                              ended[index] = read(std::move(answer), phase);
-                                              if (on_progress_) on_progress_(++come_, total_);
-                                              return !gave_up_;
-                                            });
+    const auto done =
+        gateway::ask_endpoint(options_.endpoint, questions, concurrency, neighbours, clock_,
+                              [&](std::size_t index, const EndpointAnswer& answer) {
+                                ended[index] = read(answer, phase);
+                                if (on_progress_) on_progress_(++come_, total_);
+                                return !gave_up_;
+                              });
     if (!done) return done.error();
     ProbePhase about;
     about.concurrency = concurrency;
@@ -225,19 +227,27 @@ class Probing {
     return {};
   }
 
-  Ended read(EndpointAnswer answer, std::size_t phase) {
+  /// All that a result ever holds of an endpoint's words comes by here. One that gives the key back, in whatever form,
+  /// must not bring it into anything that is shown or kept: what is searched is what was sent, and what was read from it.
+  Ended read(const EndpointAnswer& answer, std::size_t phase) {
+    Ended ended = understand(answer, phase);
+    const bool whole = answer.error_kind.empty();
+    if ((whole && key_.finds(answer.body)) || holds_key(ended)) {
+      return {std::nullopt, "key_echoed", "the answer holds the API key, and is not shown"};
+    }
+    ended.message = bounded(ended.message);
+    return ended;
+  }
+
+  Ended understand(const EndpointAnswer& answer, std::size_t phase) {
     if (!answer.error_kind.empty()) {
       const std::string& kind = answer.error_kind;
       const bool unreachable =
           kind == "resolve" || kind == "connect" || kind == "tls" || kind == "connect_timeout";
       if (unreachable && ++unreachable_ >= kConnectFailuresMax && !reached_) gave_up_ = true;
-      return {std::nullopt, kind, bounded(answer.error_message)};
+      return {std::nullopt, kind, answer.error_message};
     }
     reached_ = true;
-    // An endpoint that gives the key back must not bring it into a report.
-    if (!options_.api_key.empty() && answer.body.find(options_.api_key) != std::string::npos) {
-      return {std::nullopt, "key_echoed", "the answer holds the API key, and is not shown"};
-    }
     if (answer.status / 100 != 2) {
       return {std::nullopt, "http_" + std::to_string(answer.status), told_error(answer.body)};
     }
@@ -249,6 +259,20 @@ class Probing {
     read.total_us = answer.total_us;
     read.cache_hit = answer.fields.get("x-verbatim-cache") == "hit";
     return {std::move(read), "", ""};
+  }
+
+  [[nodiscard]] bool holds_key(const Ended& ended) const {
+    if (!ended.answer) return key_.finds(ended.message);
+    const AnswerText& said = ended.answer->text;
+    // Tokens are shown side by side, and so are their alternatives.
+    std::string tokens, alternatives;
+    for (const AnswerToken& token : said.tokens) {
+      tokens += token.text;
+      for (const auto& [text, logprob] : token.top) alternatives += text;
+    }
+    const auto finds = [this](const std::string& text) { return key_.finds(text); };
+    return finds(said.text) || finds(said.finish) || finds(said.model) ||
+           finds(said.system_fingerprint) || finds(tokens) || finds(alternatives);
   }
 
   void conclude() {
@@ -301,6 +325,7 @@ class Probing {
   const ProbeOptions& options_;
   const Clock& clock_;
   const std::function<void(std::size_t, std::size_t)>& on_progress_;
+  const KeySearch key_;
   ProbeResult result_;
   std::size_t come_ = 0, total_ = 0, unreachable_ = 0;
   bool reached_ = false, gave_up_ = false;

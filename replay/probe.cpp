@@ -296,10 +296,10 @@ class Probing {
         same += texts[index].text == most ? 1 : 0;
       }
       phase.distinct = distinct.size();
-      phase.identical = wilson(same, phase.answers.size());
+      phase.identical = share_of_answer(same, phase.answers.size());
       identical += same;
     }
-    result_.identical = wilson(identical, texts.size());
+    result_.identical = share_of_answer(identical, texts.size());
     compare_phases();
   }
 

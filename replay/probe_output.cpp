@@ -9,9 +9,13 @@ namespace verbatim::replay {
 namespace {
 
 OrderedJson proportion_json(const Proportion& proportion) {
-  return {{"count", proportion.count}, {"of", proportion.of},     {"share", proportion.share},
-          {"low", proportion.low},     {"high", proportion.high}, {"confidence", 0.95},
-          {"method", "wilson"}};
+  return {{"count", proportion.count},
+          {"of", proportion.of},
+          {"share", proportion.share},
+          {"low", proportion.low},
+          {"high", proportion.high},
+          {"confidence", 0.95},
+          {"method", "clopper-pearson-weighted"}};
 }
 
 OrderedJson branch_json(const ForkBranch& branch) {

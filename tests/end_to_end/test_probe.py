@@ -69,7 +69,7 @@ class ProbeTest(support.ProgramTest):
         self.assertEqual(cluster["sha256"], hashlib.sha256(cluster["text"].encode()).hexdigest())
         self.assertIsNone(cluster["first_fork_char"])
         self.assertEqual(found["identical"]["share"], 1)
-        self.assertAlmostEqual(found["identical"]["low"], 0.925900, places=6)  # Wilson, 48 of 48
+        self.assertAlmostEqual(found["identical"]["low"], 0.025 ** (1 / 47), places=9)  # p^48 = 0.025 p
         self.assertEqual(messages["clusters"][0]["text"], cluster["text"])
 
     def test_forks_are_found_where_they_are(self):

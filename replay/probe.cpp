@@ -163,31 +163,23 @@ class Probing {
       : options_(options), clock_(clock), on_progress_(on_progress), key_(options.api_key) {}
 
   Result<ProbeResult> run() {
-    const auto body = body_of(options_);
-    if (!body) return body.error();
+    auto planned = planned_probe(options_);
+    if (!planned) return planned.error();
+    result_ = std::move(*planned);
+    const std::vector<ProbePhase> loads = std::exchange(result_.phases, {});
     const auto fields = fields_of(options_);
     if (!fields) return fields.error();
-    const OrderedJson& named = (*body)["model"];
-    result_.model = named.is_string() ? named.get<std::string>() : named.dump();
-    result_.api = gateway::api_name(options_.api);
-    const gateway::BaseUrl& url = options_.endpoint.url;
-    result_.url = (url.tls ? "https://" : "http://") + url.host_field() + url.prefix;
-    result_.request = body->dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-    result_.seed = options_.seed;
-    const std::size_t loads = options_.neighbours > 0 ? 2 : 1;
-    total_ = options_.count * options_.concurrency.size() * loads;
+    total_ = options_.count * loads.size();
     NeighbourMaker maker(options_, *fields, result_.model);
     const std::vector<EndpointQuestion> questions(
         options_.count, {target_of(options_.api), *fields, result_.request});
-    for (std::size_t load = 0; load < loads && !gave_up_; ++load) {
-      for (const std::size_t concurrency : options_.concurrency) {
-        if (gave_up_) break;
-        gateway::Neighbours neighbours;
-        neighbours.count = load == 0 ? 0 : options_.neighbours;
-        neighbours.next = [&maker] { return maker.next(); };
-        const auto asked = ask_phase(questions, concurrency, neighbours);
-        if (!asked) return asked.error();
-      }
+    for (const ProbePhase& load : loads) {
+      if (gave_up_) break;
+      gateway::Neighbours neighbours;
+      neighbours.count = load.neighbours;
+      neighbours.next = [&maker] { return maker.next(); };
+      const auto asked = ask_phase(questions, load.concurrency, neighbours);
+      if (!asked) return asked.error();
     }
     conclude();
     return std::move(result_);
@@ -244,10 +236,10 @@ class Probing {
       const std::string& kind = answer.error_kind;
       const bool unreachable =
           kind == "resolve" || kind == "connect" || kind == "tls" || kind == "connect_timeout";
-      if (unreachable && ++unreachable_ >= kConnectFailuresMax && !reached_) gave_up_ = true;
+      if (unreachable && ++unreachable_ >= kConnectFailuresMax && !result_.reached) gave_up_ = true;
       return {std::nullopt, kind, answer.error_message};
     }
-    reached_ = true;
+    result_.reached = true;
     if (answer.status / 100 != 2) {
       return {std::nullopt, "http_" + std::to_string(answer.status), told_error(answer.body)};
     }
@@ -277,11 +269,14 @@ class Probing {
 
   void conclude() {
     std::vector<AnswerText> texts;
+    const auto count = [](std::map<std::string, std::size_t>& counts, const std::string& told) {
+      if (!told.empty()) ++counts[told];
+    };
     for (const ProbeAnswer& answer : result_.answers) {
       texts.push_back(answer.text);
-      if (!answer.text.system_fingerprint.empty()) {
-        ++result_.fingerprints[answer.text.system_fingerprint];
-      }
+      count(result_.fingerprints, answer.text.system_fingerprint);
+      count(result_.models, answer.text.model);
+      count(result_.finish_reasons, answer.text.finish);
     }
     result_.clustering = cluster_answers(texts);
     // Without an answer there is no cluster, and nothing to compare with it.
@@ -328,7 +323,7 @@ class Probing {
   const KeySearch key_;
   ProbeResult result_;
   std::size_t come_ = 0, total_ = 0, unreachable_ = 0;
-  bool reached_ = false, gave_up_ = false;
+  bool gave_up_ = false;
 };
 
 }  // namespace
@@ -360,6 +355,31 @@ LoadFinding load_finding(const ProbeResult& result) {
   }
   finding.undecided = !finding.differs && !can_differ;
   return finding;
+}
+
+Result<ProbeResult> planned_probe(const ProbeOptions& options) {
+  const auto body = body_of(options);
+  if (!body) return body.error();
+  if (const auto fields = fields_of(options); !fields) return fields.error();
+  ProbeResult result;
+  const OrderedJson& named = (*body)["model"];
+  result.model = named.is_string() ? named.get<std::string>() : named.dump();
+  result.api = gateway::api_name(options.api);
+  const gateway::BaseUrl& url = options.endpoint.url;
+  result.url = (url.tls ? "https://" : "http://") + url.host_field() + url.prefix;
+  result.request = body->dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  result.seed = options.seed;
+  std::vector<std::size_t> company = {0};
+  if (options.neighbours > 0) company.push_back(options.neighbours);
+  for (const std::size_t neighbours : company) {
+    for (const std::size_t concurrency : options.concurrency) {
+      ProbePhase& load = result.phases.emplace_back();
+      load.concurrency = concurrency;
+      load.neighbours = neighbours;
+      load.asked = options.count;
+    }
+  }
+  return result;
 }
 
 Result<ProbeResult> probe(const ProbeOptions& options, const Clock& clock,

@@ -234,6 +234,26 @@ class ProbeTest(support.ProgramTest):
         self.assertEqual((run.code, run.json["answered"], run.json["errors"]), (3, 1, 1))
         self.assertNotIn(KEY, run.out + run.err)
 
+    def test_answers_that_tell_of_other_models_and_ends_are_counted(self):
+        report = self.folder / "report.html"
+
+        def reply(model, finish):
+            return Reply.json(json.dumps({"model": model, "choices": [{"message": {"content": "yes"}, "finish_reason": finish}]}))
+
+        with MockUpstream(in_turn(reply("m-1", "stop"), reply("m-2\x1b[2J", "length"), reply("m-1", "stop"))) as mock:
+            found = self.probe(mock.url, "-n", 6, "--report", report)
+            said = self.run_well("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 6, "--quiet")
+        self.assertEqual((found["distinct"], found["identical"]["count"]), (1, 6))
+        self.assertEqual(found["models"], [{"model": "m-1", "count": 4}, {"model": "m-2\x1b[2J", "count": 2}])
+        self.assertEqual(found["finish_reasons"], [{"finish_reason": "length", "count": 2}, {"finish_reason": "stop", "count": 4}])
+        self.assertIn("2 different models: 4 x m-1, 2 x m-2?[2J\n2 different finish reasons: 2 x length, 4 x stop\n", said.out)
+        plain = PlainText(report.read_text()).text
+        self.assertIn("m-1 (4 answers)", plain)
+        self.assertIn("length (2 answers)", plain)
+        with MockUpstream(in_turn(reply("m-1", "stop"))) as mock:
+            said = self.run_well("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 2, "--quiet")
+        self.assertNotIn("different", said.out)
+
     def test_every_failure_has_its_kind(self):
         limit = Reply.json('{"error":{"message":"slow down"}}', "429 Too Many Requests")
         cut = Reply("200 OK", [], [b'{"choices"', CLOSE], "chunked")

@@ -36,7 +36,7 @@ Result<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
   const Descriptor file(::open(note.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.ok()) {
     return Error{Errc::storage_failed, "cannot open the lock file: " + errno_text(), note.string(),
-                 "the log's folder must be writable"};
+                 "the folder must be writable"};
   }
   const std::string pid = "process " + std::to_string(::getpid()) + "\n";
   // Only for the message above: a failure does no harm.

@@ -95,6 +95,22 @@ void print_phases(const replay::ProbeResult& result) {
   if (load.undecided) std::cout << "too few answers to say whether the load changes them\n";
 }
 
+/// What answers told of themselves, where they do not agree.
+void print_told(const char* name, const std::map<std::string, std::size_t>& counts) {
+  constexpr std::size_t kShown = 10;
+  if (counts.size() < 2) return;
+  std::cout << counts.size() << " different " << name << ":";
+  std::size_t shown = 0;
+  for (const auto& [told, count] : counts) {
+    if (shown == kShown) {
+      std::cout << ", ...";
+      break;
+    }
+    std::cout << (shown++ == 0 ? " " : ", ") << count << " x " << printable(told, 60);
+  }
+  std::cout << '\n';
+}
+
 void print_result(const replay::ProbeResult& result) {
   std::cout << result.asked << " asked, " << result.answers.size() << " answered, "
             << result.clustering.clusters.size() << " distinct\n";
@@ -103,6 +119,8 @@ void print_result(const replay::ProbeResult& result) {
               << ", 95 % interval " << result.identical.low << " to " << result.identical.high
               << '\n';
   }
+  print_told("models", result.models);
+  print_told("finish reasons", result.finish_reasons);
   print_phases(result);
   for (const replay::Cluster& cluster : result.clustering.clusters) {
     std::cout << "  " << cluster.answers.size() << " x " << cluster.sha256.hex().substr(0, 16);
@@ -122,10 +140,12 @@ int exit_code_of(const replay::ProbeResult& result) {
   return result.failures.empty() ? kDone : kUnfinished;
 }
 
-/// Whether these files can be written, and lie outside of the log.
+/// Whether what is asked for can be written, and lies outside of the log, and of any other.
 Result<void> check_places(const Context& context, const ProbeFlags& flags) {
-  for (const std::string& place : {flags.report, flags.csv, flags.metrics}) {
-    if (place.empty() || !lies_in(place, context.data)) continue;
+  for (const std::string& place : {flags.report, flags.csv, flags.metrics, flags.series}) {
+    if (place.empty()) continue;
+    const bool in_log = lies_in(place, context.data) || (place == flags.series && holds_log(place));
+    if (!in_log) continue;
     return Error{Errc::invalid_input, "this would be written into the folder of the log", place,
                  "name another place"};
   }
@@ -200,7 +220,7 @@ void add_series_options(CLI::App& command, ProbeFlags& flags) {
                      "keep this run in a folder, and compare it with the folder's baseline");
   command.add_option("--prompts", flags.prompts_file,
                      "with --series: a file of questions, one a line, each asked so many times");
-  command.add_option("--alpha", flags.alpha, "with --series: the false-positive rate of the alarm")
+  command.add_option("--alpha", flags.alpha, "with --series: the false-positive rate of each test")
       ->check(CLI::Range(kAlphaMin, 0.5))
       ->capture_default_str();
   command.add_flag("--new-baseline", flags.new_baseline,

@@ -99,6 +99,11 @@ void print_json(const OrderedJson& value) {
   std::cout.flush();
 }
 
+bool holds_log(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / "high-water", ignored);
+}
+
 namespace {
 
 /// A file that a log is made of: what is written over it is lost.
@@ -106,7 +111,7 @@ bool is_of_a_log(const std::filesystem::path& file) {
   std::error_code ignored;
   const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(file), ignored);
   const std::string name = place.filename().string();
-  if (!std::filesystem::exists(place.parent_path() / "high-water", ignored)) return false;
+  if (!holds_log(place.parent_path())) return false;
   return name.starts_with("log.db") || name.starts_with("keys.db") || name.ends_with(".key") ||
          name == "high-water" || name == "lock" || name == "models.json" || name.ends_with(".sock");
 }

@@ -89,6 +89,9 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 /// has, are taken away.
 [[nodiscard]] Result<std::string> read_note(const std::string& path);
 
+/// Whether a folder is that of a log.
+[[nodiscard]] bool holds_log(const std::filesystem::path& folder);
+
 /// Whether each of these files, "" for none, could be written. To be asked before work that cannot be taken back.
 [[nodiscard]] Result<void> check_outputs(std::initializer_list<std::string> files);
 

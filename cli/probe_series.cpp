@@ -70,6 +70,20 @@ Result<void> check_can_alarm(const ProbeFlags& flags, std::size_t questions,
       "give -n " + std::to_string(enough) + " or more, or a greater --alpha"};
 }
 
+/// The run that these questions will be, with no answer yet.
+Result<replay::SeriesRun> planned_run(replay::ProbeOptions options,
+                                      const std::vector<std::string>& prompts,
+                                      std::int64_t time_us) {
+  std::vector<replay::ProbeResult> probes;
+  for (const std::string& prompt : prompts) {
+    options.prompt = prompt;
+    auto probe = replay::planned_probe(options);
+    if (!probe) return probe.error();
+    probes.push_back(std::move(*probe));
+  }
+  return replay::series_run(probes, time_us);
+}
+
 /// One probe a question.
 Result<std::vector<replay::ProbeResult>> ask_all(const Context& context,
                                                  replay::ProbeOptions options,
@@ -84,7 +98,7 @@ Result<std::vector<replay::ProbeResult>> ask_all(const Context& context,
     });
     if (!probe) return probe.error();
     probes.push_back(std::move(*probe));
-    if (probes.size() == 1 && probes.front().answers.empty()) break;  // nobody is there
+    if (probes.size() == 1 && !probes.front().reached) break;  // nobody is there
   }
   progress.clear();
   return probes;
@@ -129,25 +143,31 @@ int run_probe_series(const Context& context, ProbeFlags& flags) {
   if (!options) return fail(options.error());
   const auto prompts = prompts_of(flags);
   if (!prompts) return fail(prompts.error());
+  const auto lock = replay::lock_series(flags.series);
+  if (!lock) return fail(lock.error());
   auto runs = replay::read_series(flags.series);
   if (!runs) return fail(runs.error());
 
+  // All that can be refused is refused before the first question.
+  static const SystemClock clock;
+  const std::int64_t time_us = clock.now_us();
+  if (const auto newest = replay::check_is_newest(*runs, time_us); !newest)
+    return fail(newest.error());
+  const auto planned = planned_run(*options, *prompts, time_us);
+  if (!planned) return fail(planned.error());
   const replay::SeriesRun* const baseline =
       flags.new_baseline ? nullptr : replay::newest_baseline(*runs);
   replay::TwoSampleOptions test;
   test.seed = flags.options.seed;
-  if (baseline == nullptr) {
-    const auto possible = check_can_alarm(flags, prompts->size(), test.permutations);
-    if (!possible) return fail(possible.error());
-  }
-  static const SystemClock clock;
-  const std::int64_t time_us = clock.now_us();
+  const auto possible = baseline == nullptr
+                            ? check_can_alarm(flags, prompts->size(), test.permutations)
+                            : replay::check_asks_the_same(*planned, *baseline);
+  if (!possible) return fail(possible.error());
   const auto probes = ask_all(context, *options, *prompts, clock);
   if (!probes) return fail(probes.error());
   replay::SeriesRun run = replay::series_run(*probes, time_us);
   if (baseline != nullptr) {
-    const auto compared = replay::compare_with_baseline(run, *baseline, flags.alpha, test);
-    if (!compared) return fail(compared.error());
+    replay::compare_with_baseline(run, *baseline, flags.alpha, test);
   } else if (replay::can_be_baseline(run)) {
     run.baseline_us = run.time_us;
   } else {
@@ -156,8 +176,7 @@ int run_probe_series(const Context& context, ProbeFlags& flags) {
                           std::to_string(run.asked()),
                       run.url, "each question needs 5 answers under each load"});
   }
-  if (const auto kept = replay::append_run(flags.series, *runs, run); !kept)
-    return fail(kept.error());
+  if (const auto kept = replay::append_run(flags.series, run); !kept) return fail(kept.error());
   runs->push_back(std::move(run));
   if (const auto written = write_files(flags, *runs, clock); !written) return fail(written.error());
   print_run(context, flags, runs->back(), *probes);

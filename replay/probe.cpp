@@ -1,5 +1,6 @@
 #include "replay/probe.hpp"
 
+#include "replay/key_search.hpp"
 #include "replay/two_sample.hpp"
 #include "schema/ordered_json.hpp"
 
@@ -143,10 +144,10 @@ std::string told_error(const std::string& body) {
   const auto json = parse_json(body);
   if (!json || !json->is_object()) return "";
   const Json error = json->value("error", Json());
-  if (error.is_string()) return bounded(error.get<std::string>());
+  if (error.is_string()) return error.get<std::string>();
   if (!error.is_object()) return "";
   const Json message = error.value("message", Json());
-  return message.is_string() ? bounded(message.get<std::string>()) : "";
+  return message.is_string() ? message.get<std::string>() : "";
 }
 
 /// One question's end: an answer, or a failure with its kind.
@@ -159,34 +160,26 @@ class Probing {
  public:
   Probing(const ProbeOptions& options, const Clock& clock,
           const std::function<void(std::size_t, std::size_t)>& on_progress)
-      : options_(options), clock_(clock), on_progress_(on_progress) {}
+      : options_(options), clock_(clock), on_progress_(on_progress), key_(options.api_key) {}
 
   Result<ProbeResult> run() {
-    const auto body = body_of(options_);
-    if (!body) return body.error();
+    auto planned = planned_probe(options_);
+    if (!planned) return planned.error();
+    result_ = std::move(*planned);
+    const std::vector<ProbePhase> loads = std::exchange(result_.phases, {});
     const auto fields = fields_of(options_);
     if (!fields) return fields.error();
-    const OrderedJson& named = (*body)["model"];
-    result_.model = named.is_string() ? named.get<std::string>() : named.dump();
-    result_.api = gateway::api_name(options_.api);
-    const gateway::BaseUrl& url = options_.endpoint.url;
-    result_.url = (url.tls ? "https://" : "http://") + url.host_field() + url.prefix;
-    result_.request = body->dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-    result_.seed = options_.seed;
-    const std::size_t loads = options_.neighbours > 0 ? 2 : 1;
-    total_ = options_.count * options_.concurrency.size() * loads;
+    total_ = options_.count * loads.size();
     NeighbourMaker maker(options_, *fields, result_.model);
     const std::vector<EndpointQuestion> questions(
         options_.count, {target_of(options_.api), *fields, result_.request});
-    for (std::size_t load = 0; load < loads && !gave_up_; ++load) {
-      for (const std::size_t concurrency : options_.concurrency) {
-        if (gave_up_) break;
-        gateway::Neighbours neighbours;
-        neighbours.count = load == 0 ? 0 : options_.neighbours;
-        neighbours.next = [&maker] { return maker.next(); };
-        const auto asked = ask_phase(questions, concurrency, neighbours);
-        if (!asked) return asked.error();
-      }
+    for (const ProbePhase& load : loads) {
+      if (gave_up_) break;
+      gateway::Neighbours neighbours;
+      neighbours.count = load.neighbours;
+      neighbours.next = [&maker] { return maker.next(); };
+      const auto asked = ask_phase(questions, load.concurrency, neighbours);
+      if (!asked) return asked.error();
     }
     conclude();
     return std::move(result_);
@@ -197,12 +190,13 @@ class Probing {
                          gateway::Neighbours& neighbours) {
     const std::size_t phase = result_.phases.size();
     std::vector<std::optional<Ended>> ended(questions.size());
-    const auto done = gateway::ask_endpoint(options_.endpoint, questions, concurrency, neighbours,
-                                            clock_, [&](std::size_t index, EndpointAnswer answer) {
-                                              ended[index] = read(std::move(answer), phase);
-                                              if (on_progress_) on_progress_(++come_, total_);
-                                              return !gave_up_;
-                                            });
+    const auto done =
+        gateway::ask_endpoint(options_.endpoint, questions, concurrency, neighbours, clock_,
+                              [&](std::size_t index, const EndpointAnswer& answer) {
+                                ended[index] = read(answer, phase);
+                                if (on_progress_) on_progress_(++come_, total_);
+                                return !gave_up_;
+                              });
     if (!done) return done.error();
     ProbePhase about;
     about.concurrency = concurrency;
@@ -225,19 +219,27 @@ class Probing {
     return {};
   }
 
-  Ended read(EndpointAnswer answer, std::size_t phase) {
+  /// All that a result ever holds of an endpoint's words comes by here. One that gives the key back, in whatever form,
+  /// must not bring it into anything that is shown or kept: what is searched is what was sent, and what was read from it.
+  Ended read(const EndpointAnswer& answer, std::size_t phase) {
+    Ended ended = understand(answer, phase);
+    const bool whole = answer.error_kind.empty();
+    if ((whole && key_.finds(answer.body)) || holds_key(ended)) {
+      return {std::nullopt, "key_echoed", "the answer holds the API key, and is not shown"};
+    }
+    ended.message = bounded(ended.message);
+    return ended;
+  }
+
+  Ended understand(const EndpointAnswer& answer, std::size_t phase) {
     if (!answer.error_kind.empty()) {
       const std::string& kind = answer.error_kind;
       const bool unreachable =
           kind == "resolve" || kind == "connect" || kind == "tls" || kind == "connect_timeout";
-      if (unreachable && ++unreachable_ >= kConnectFailuresMax && !reached_) gave_up_ = true;
-      return {std::nullopt, kind, bounded(answer.error_message)};
+      if (unreachable && ++unreachable_ >= kConnectFailuresMax && !result_.reached) gave_up_ = true;
+      return {std::nullopt, kind, answer.error_message};
     }
-    reached_ = true;
-    // An endpoint that gives the key back must not bring it into a report.
-    if (!options_.api_key.empty() && answer.body.find(options_.api_key) != std::string::npos) {
-      return {std::nullopt, "key_echoed", "the answer holds the API key, and is not shown"};
-    }
+    result_.reached = true;
     if (answer.status / 100 != 2) {
       return {std::nullopt, "http_" + std::to_string(answer.status), told_error(answer.body)};
     }
@@ -251,13 +253,30 @@ class Probing {
     return {std::move(read), "", ""};
   }
 
+  [[nodiscard]] bool holds_key(const Ended& ended) const {
+    if (!ended.answer) return key_.finds(ended.message);
+    const AnswerText& said = ended.answer->text;
+    // Tokens are shown side by side, and so are their alternatives.
+    std::string tokens, alternatives;
+    for (const AnswerToken& token : said.tokens) {
+      tokens += token.text;
+      for (const auto& [text, logprob] : token.top) alternatives += text;
+    }
+    const auto finds = [this](const std::string& text) { return key_.finds(text); };
+    return finds(said.text) || finds(said.finish) || finds(said.model) ||
+           finds(said.system_fingerprint) || finds(tokens) || finds(alternatives);
+  }
+
   void conclude() {
     std::vector<AnswerText> texts;
+    const auto count = [](std::map<std::string, std::size_t>& counts, const std::string& told) {
+      if (!told.empty()) ++counts[told];
+    };
     for (const ProbeAnswer& answer : result_.answers) {
       texts.push_back(answer.text);
-      if (!answer.text.system_fingerprint.empty()) {
-        ++result_.fingerprints[answer.text.system_fingerprint];
-      }
+      count(result_.fingerprints, answer.text.system_fingerprint);
+      count(result_.models, answer.text.model);
+      count(result_.finish_reasons, answer.text.finish);
     }
     result_.clustering = cluster_answers(texts);
     // Without an answer there is no cluster, and nothing to compare with it.
@@ -272,10 +291,10 @@ class Probing {
         same += texts[index].text == most ? 1 : 0;
       }
       phase.distinct = distinct.size();
-      phase.identical = wilson(same, phase.answers.size());
+      phase.identical = share_of_answer(same, phase.answers.size());
       identical += same;
     }
-    result_.identical = wilson(identical, texts.size());
+    result_.identical = share_of_answer(identical, texts.size());
     compare_phases();
   }
 
@@ -301,9 +320,10 @@ class Probing {
   const ProbeOptions& options_;
   const Clock& clock_;
   const std::function<void(std::size_t, std::size_t)>& on_progress_;
+  const KeySearch key_;
   ProbeResult result_;
   std::size_t come_ = 0, total_ = 0, unreachable_ = 0;
-  bool reached_ = false, gave_up_ = false;
+  bool gave_up_ = false;
 };
 
 }  // namespace
@@ -335,6 +355,31 @@ LoadFinding load_finding(const ProbeResult& result) {
   }
   finding.undecided = !finding.differs && !can_differ;
   return finding;
+}
+
+Result<ProbeResult> planned_probe(const ProbeOptions& options) {
+  const auto body = body_of(options);
+  if (!body) return body.error();
+  if (const auto fields = fields_of(options); !fields) return fields.error();
+  ProbeResult result;
+  const OrderedJson& named = (*body)["model"];
+  result.model = named.is_string() ? named.get<std::string>() : named.dump();
+  result.api = gateway::api_name(options.api);
+  const gateway::BaseUrl& url = options.endpoint.url;
+  result.url = (url.tls ? "https://" : "http://") + url.host_field() + url.prefix;
+  result.request = body->dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  result.seed = options.seed;
+  std::vector<std::size_t> company = {0};
+  if (options.neighbours > 0) company.push_back(options.neighbours);
+  for (const std::size_t neighbours : company) {
+    for (const std::size_t concurrency : options.concurrency) {
+      ProbePhase& load = result.phases.emplace_back();
+      load.concurrency = concurrency;
+      load.neighbours = neighbours;
+      load.asked = options.count;
+    }
+  }
+  return result;
 }
 
 Result<ProbeResult> probe(const ProbeOptions& options, const Clock& clock,

@@ -60,13 +60,15 @@ struct ProbeResult {
   std::string url, api, model, request;
   std::uint64_t seed = 0;
   std::size_t asked = 0;
+  bool reached = false;              ///< a whole HTTP answer came, of whatever status
   std::vector<ProbeAnswer> answers;  ///< in the order in which they were asked
   std::vector<ProbePhase> phases;
   Clustering clustering;  ///< over all answers
   Proportion identical;   ///< answers equal to the most frequent one
   /// By kind: `http_429`, `timeout`, `connect`, ... as docs/replay.md lists them.
   std::map<std::string, ProbeFailure> failures;
-  std::map<std::string, std::size_t> fingerprints;  ///< system_fingerprint, as told
+  /// How many answers told which. Those that tell none are in none.
+  std::map<std::string, std::size_t> fingerprints, models, finish_reasons;
 };
 
 /// How many answers of a question under a load are compared with how many.
@@ -91,6 +93,9 @@ struct LoadFinding {
 inline constexpr double kLoadAlpha = 0.01;
 [[nodiscard]] LoadFinding load_finding(const ProbeResult& result);
 
+/// What probe() would ask, under which loads, with no answer yet. `invalid_input` as probe() gives it.
+[[nodiscard]] Result<ProbeResult> planned_probe(const ProbeOptions& options);
+
 /// Asks. `invalid_input`: the request is no JSON object, no model is named, the key cannot be sent. An endpoint that
 /// does not answer is a result. After five failures to connect, with no answer yet, it asks no more.
 /// `on_progress` is called after each answer with how many have come, of how many.
@@ -98,6 +103,9 @@ inline constexpr double kLoadAlpha = 0.01;
     const ProbeOptions& options, const Clock& clock,
     const std::function<void(std::size_t, std::size_t)>& on_progress);
 
+/// [{`name`: ..., "count": n}, ...]
+[[nodiscard]] OrderedJson counts_json(const std::map<std::string, std::size_t>& counts,
+                                      const char* name);
 /// As `verbatim probe --json` prints it.
 [[nodiscard]] OrderedJson probe_json(const ProbeResult& result);
 

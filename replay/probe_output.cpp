@@ -9,9 +9,13 @@ namespace verbatim::replay {
 namespace {
 
 OrderedJson proportion_json(const Proportion& proportion) {
-  return {{"count", proportion.count}, {"of", proportion.of},     {"share", proportion.share},
-          {"low", proportion.low},     {"high", proportion.high}, {"confidence", 0.95},
-          {"method", "wilson"}};
+  return {{"count", proportion.count},
+          {"of", proportion.of},
+          {"share", proportion.share},
+          {"low", proportion.low},
+          {"high", proportion.high},
+          {"confidence", 0.95},
+          {"method", "clopper-pearson-weighted"}};
 }
 
 OrderedJson branch_json(const ForkBranch& branch) {
@@ -33,6 +37,12 @@ OrderedJson branch_json(const ForkBranch& branch) {
 }
 
 }  // namespace
+
+OrderedJson counts_json(const std::map<std::string, std::size_t>& counts, const char* name) {
+  OrderedJson list = OrderedJson::array();
+  for (const auto& [told, count] : counts) list.push_back({{name, told}, {"count", count}});
+  return list;
+}
 
 OrderedJson probe_json(const ProbeResult& result) {
   OrderedJson clusters = OrderedJson::array();
@@ -72,10 +82,6 @@ OrderedJson probe_json(const ProbeResult& result) {
     errors += failure.count;
     by_kind.push_back({{"kind", kind}, {"count", failure.count}, {"message", failure.message}});
   }
-  OrderedJson fingerprints = OrderedJson::array();
-  for (const auto& [fingerprint, count] : result.fingerprints) {
-    fingerprints.push_back({{"system_fingerprint", fingerprint}, {"count", count}});
-  }
   const auto hits = std::count_if(result.answers.begin(), result.answers.end(),
                                   [](const ProbeAnswer& answer) { return answer.cache_hit; });
   const LoadFinding load = load_finding(result);
@@ -99,7 +105,9 @@ OrderedJson probe_json(const ProbeResult& result) {
             {"differs", load.differs},
             {"undecided", load.undecided}}},
           {"cache_hits", hits},
-          {"fingerprints", std::move(fingerprints)},
+          {"fingerprints", counts_json(result.fingerprints, "system_fingerprint")},
+          {"models", counts_json(result.models, "model")},
+          {"finish_reasons", counts_json(result.finish_reasons, "finish_reason")},
           {"seed", result.seed}};
 }
 

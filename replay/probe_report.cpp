@@ -54,9 +54,9 @@ Html facts(const ProbeResult& result) {
   list.add("API", result.api);
   list.add("Model, as asked for", result.model);
   list.add("Questions", std::to_string(result.asked));
-  for (const auto& [fingerprint, count] : result.fingerprints) {
-    list.add("system_fingerprint", fingerprint + " (" + plural(count, "answer") + ")");
-  }
+  list.add_counts("Model, as answered", result.models);
+  list.add_counts("Finish reason", result.finish_reasons);
+  list.add_counts("system_fingerprint", result.fingerprints);
   const auto hits = std::count_if(result.answers.begin(), result.answers.end(),
                                   [](const ProbeAnswer& answer) { return answer.cache_hit; });
   if (hits > 0)

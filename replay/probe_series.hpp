@@ -1,6 +1,7 @@
 #pragma once
 // Probes of one endpoint over time: each run is kept, and compared with a baseline. Format: schema/probe-series.md.
 
+#include "audit/folder_lock.hpp"
 #include "replay/probe.hpp"
 #include "replay/two_sample.hpp"
 
@@ -36,6 +37,7 @@ struct SeriesTest {
   double smallest_p_value = 0;
 
   [[nodiscard]] bool can_alarm() const { return smallest_p_value <= alpha; }
+  [[nodiscard]] bool alarms() const { return result.p_value <= alpha; }
 };
 
 struct SeriesRun {
@@ -43,20 +45,29 @@ struct SeriesRun {
   std::int64_t baseline_us = 0;  ///< time_us itself: this run is a baseline
   std::string url, api, model;
   std::vector<SeriesQuestion> questions;
-  std::map<std::string, std::size_t> fingerprints;  ///< answers by system_fingerprint, as told
-  std::map<std::string, std::size_t> failures;      ///< questions without an answer, by kind
+  /// Answers by what they told. Runs of earlier versions have neither models nor finish reasons.
+  std::map<std::string, std::size_t> fingerprints, models, finish_reasons;
+  std::map<std::string, std::size_t> failures;  ///< questions without an answer, by kind
   std::optional<SeriesTest> test;  ///< none for a baseline, or where too few answers came
-  std::vector<std::string> new_fingerprints;  ///< that the baseline was not told
+  /// Of whether questions are answered at all. None for a baseline, where nobody answered, and in runs of earlier versions.
+  std::optional<SeriesTest> answered_test;
+  /// That the baseline was not told.
+  std::vector<std::string> new_fingerprints, new_models, new_finish_reasons;
 
   [[nodiscard]] bool is_baseline() const { return baseline_us == time_us; }
   [[nodiscard]] std::size_t asked() const;
   [[nodiscard]] std::size_t answered() const;
+  /// Questions that under some load have too few answers to compare.
+  [[nodiscard]] std::size_t questions_open() const;
   /// The test says so at its rate.
-  [[nodiscard]] bool answers_changed() const;
-  [[nodiscard]] bool changed() const { return answers_changed() || !new_fingerprints.empty(); }
+  [[nodiscard]] bool answers_changed() const { return test && test->alarms(); }
+  [[nodiscard]] bool answering_changed() const { return answered_test && answered_test->alarms(); }
+  [[nodiscard]] bool changed() const {
+    return answers_changed() || answering_changed() || !new_fingerprints.empty();
+  }
   /// Neither a change nor the absence of one: too few answers to say.
   [[nodiscard]] bool undecided() const {
-    return !is_baseline() && !changed() && !(test && test->can_alarm());
+    return !is_baseline() && !changed() && !(test && test->can_alarm() && questions_open() == 0);
   }
 };
 
@@ -71,19 +82,26 @@ inline constexpr std::size_t kSeriesCountMax = 200;
 /// True if a run has enough answers in each phase to compare others with.
 [[nodiscard]] bool can_be_baseline(const SeriesRun& run);
 
-/// Compares a run with a baseline of the same questions, and writes into it what came out.
-/// `invalid_input` if the two asked an endpoint for something else.
-[[nodiscard]] Result<void> compare_with_baseline(SeriesRun& run, const SeriesRun& baseline,
-                                                 double alpha, const TwoSampleOptions& options);
+/// `invalid_input` if a run that is planned would ask an endpoint for something else than the baseline did. To be asked
+/// before it is made: questions cost money.
+[[nodiscard]] Result<void> check_asks_the_same(const SeriesRun& planned, const SeriesRun& baseline);
+/// Compares a run with a baseline of the same questions, and writes into it what came out. The run may have given up
+/// before its last question.
+void compare_with_baseline(SeriesRun& run, const SeriesRun& baseline, double alpha,
+                           const TwoSampleOptions& options);
 
+/// To be held from before the runs are read until theirs is added: two runs at once would both be the first. Makes the
+/// folder. `unavailable` if another process holds it.
+[[nodiscard]] Result<audit::FolderLock> lock_series(const std::filesystem::path& folder);
 /// The runs in a folder, oldest first; none if there is no folder. `invalid_input` names a file that is no run.
 [[nodiscard]] Result<std::vector<SeriesRun>> read_series(const std::filesystem::path& folder);
 /// The newest baseline. Null if there is none.
 [[nodiscard]] const SeriesRun* newest_baseline(const std::vector<SeriesRun>& runs);
-/// Adds a file, which is there whole or not at all, and makes the folder. `invalid_input` if the series has a run of that
-/// time, or a later one.
-[[nodiscard]] Result<void> append_run(const std::filesystem::path& folder,
-                                      const std::vector<SeriesRun>& runs, const SeriesRun& run);
+/// `invalid_input` if the series has a run of that time, or a later one.
+[[nodiscard]] Result<void> check_is_newest(const std::vector<SeriesRun>& runs,
+                                           std::int64_t time_us);
+/// Adds a file, which is there whole or not at all.
+[[nodiscard]] Result<void> append_run(const std::filesystem::path& folder, const SeriesRun& run);
 
 [[nodiscard]] std::string format_run(const SeriesRun& run);
 [[nodiscard]] Result<SeriesRun> parse_run(std::string_view text);

@@ -14,6 +14,7 @@ namespace verbatim::replay {
 namespace {
 
 constexpr std::uint64_t kRunBytesMax = 512u << 20;
+constexpr std::size_t kAskedMax = 10'000;  // of a phase: one text each is made of them
 constexpr const char* kFormat = "verbatim-probe-run/1";
 
 Error no_run(const std::string& what) {
@@ -102,6 +103,7 @@ SeriesPhase read_phase(RunReader& read, const Json& json, std::size_t texts) {
   phase.concurrency = read.number(json, "concurrency");
   phase.neighbours = read.number(json, "neighbours");
   phase.asked = read.number(json, "asked");
+  if (phase.asked > kAskedMax) read.wrong("asked");
   for (const Json& answer : read.list(json, "answers")) {
     const auto place = answer.is_number_unsigned() ? answer.get<std::size_t>() : texts;
     if (place < texts) {
@@ -149,6 +151,17 @@ Json question_json(const SeriesQuestion& question) {
   return {{"request", question.request}, {"texts", question.texts}, {"phases", std::move(phases)}};
 }
 
+Json test_json(const SeriesTest& test) {
+  return {{"mmd2", ecmascript_number(test.result.mmd2)},
+          {"p_value", ecmascript_number(test.result.p_value)},
+          {"before", test.result.before},
+          {"now", test.result.now},
+          {"false_positive_rate", ecmascript_number(test.alpha)},
+          {"permutations", test.permutations},
+          {"seed", std::to_string(test.seed)},
+          {"smallest_p_value", ecmascript_number(test.smallest_p_value)}};
+}
+
 /// "20261130T014300.123456Z.json": in the order of time, and a file name everywhere.
 std::string name_of(std::int64_t time_us) {
   std::string name = format_rfc3339(time_us);
@@ -170,19 +183,14 @@ std::string format_run(const SeriesRun& run) {
                {"model", run.model},
                {"questions", std::move(questions)},
                {"fingerprints", run.fingerprints},
+               {"models", run.models},
+               {"finish_reasons", run.finish_reasons},
                {"failures", run.failures},
-               {"new_fingerprints", run.new_fingerprints}};
-  if (run.test) {
-    const SeriesTest& test = *run.test;
-    json["test"] = {{"mmd2", ecmascript_number(test.result.mmd2)},
-                    {"p_value", ecmascript_number(test.result.p_value)},
-                    {"before", test.result.before},
-                    {"now", test.result.now},
-                    {"false_positive_rate", ecmascript_number(test.alpha)},
-                    {"permutations", test.permutations},
-                    {"seed", std::to_string(test.seed)},
-                    {"smallest_p_value", ecmascript_number(test.smallest_p_value)}};
-  }
+               {"new_fingerprints", run.new_fingerprints},
+               {"new_models", run.new_models},
+               {"new_finish_reasons", run.new_finish_reasons}};
+  if (run.test) json["test"] = test_json(*run.test);
+  if (run.answered_test) json["answered_test"] = test_json(*run.answered_test);
   return canonical(json) + "\n";
 }
 
@@ -210,6 +218,18 @@ Result<SeriesRun> parse_run(std::string_view text) {
   run.failures = read.counts(*json, "failures");
   run.new_fingerprints = read.texts(*json, "new_fingerprints");
   if (json->contains("test")) run.test = read_test(read, (*json)["test"]);
+  // Runs of earlier versions lack what follows.
+  if (json->contains("answered_test")) {
+    run.answered_test = read_test(read, (*json)["answered_test"]);
+  }
+  if (json->contains("models")) run.models = read.counts(*json, "models");
+  if (json->contains("finish_reasons")) {
+    run.finish_reasons = read.counts(*json, "finish_reasons");
+  }
+  if (json->contains("new_models")) run.new_models = read.texts(*json, "new_models");
+  if (json->contains("new_finish_reasons")) {
+    run.new_finish_reasons = read.texts(*json, "new_finish_reasons");
+  }
   if (!read.fault().empty()) return no_run(read.fault());
   return run;
 }
@@ -246,18 +266,26 @@ Result<std::vector<SeriesRun>> read_series(const std::filesystem::path& folder) 
   return runs;
 }
 
-Result<void> append_run(const std::filesystem::path& folder, const std::vector<SeriesRun>& runs,
-                        const SeriesRun& run) {
-  if (!runs.empty() && runs.back().time_us >= run.time_us) {
-    return Error{Errc::invalid_input, "the series has a later run already",
-                 format_rfc3339(runs.back().time_us), "is the clock right?"};
-  }
+Result<audit::FolderLock> lock_series(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Error{Errc::storage_failed, "cannot make the folder: " + error.message(),
                  folder.string(), ""};
   }
+  auto lock = audit::FolderLock::take(folder);
+  if (lock || lock.error().code != Errc::unavailable) return lock;
+  return Error{Errc::unavailable, "another run of this series is under way", folder.string(),
+               "wait until it has ended"};
+}
+
+Result<void> check_is_newest(const std::vector<SeriesRun>& runs, std::int64_t time_us) {
+  if (runs.empty() || runs.back().time_us < time_us) return {};
+  return Error{Errc::invalid_input, "the series has a later run already",
+               format_rfc3339(runs.back().time_us), "is the clock right?"};
+}
+
+Result<void> append_run(const std::filesystem::path& folder, const SeriesRun& run) {
   // Answers may be anybody's words.
   return write_file(folder / name_of(run.time_us), format_run(run), 0600);
 }

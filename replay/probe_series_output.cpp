@@ -10,7 +10,7 @@ namespace verbatim::replay {
 
 namespace {
 
-constexpr std::size_t kFingerprintCharactersMax = 100;
+constexpr std::size_t kToldCharactersMax = 100;
 
 std::string seconds_of(std::int64_t time_us) { return format_rfc3339(time_us).substr(0, 19) + "Z"; }
 
@@ -42,11 +42,39 @@ std::size_t distinct_in(const SeriesRun& run) {
   return distinct;
 }
 
+OrderedJson test_json(const char* kind, const SeriesTest& test) {
+  return {{"kind", kind},
+          {"mmd2", test.result.mmd2},
+          {"p_value", test.result.p_value},
+          {"false_positive_rate", test.alpha},
+          {"smallest_p_value", test.smallest_p_value},
+          {"permutations", test.permutations},
+          {"seed", test.seed},
+          {"before", test.result.before},
+          {"now", test.result.now}};
+}
+
+std::string shown(const std::string& told) { return shortened(told, kToldCharactersMax); }
+
+/// What is no alarm, but should be known: what answers are by, and how they end.
+std::string told_notes(const SeriesRun& run) {
+  std::string notes;
+  const auto note = [&](const char* name, const std::map<std::string, std::size_t>& told,
+                        const std::vector<std::string>& news) {
+    if (told.size() > 1) notes += "; " + std::to_string(told.size()) + " different " + name + "s";
+    if (!news.empty()) notes += std::string("; new ") + name + " " + shown(news.front());
+  };
+  note("model name", run.models, run.new_models);
+  note("finish reason", run.finish_reasons, run.new_finish_reasons);
+  return notes;
+}
+
 }  // namespace
 
 OrderedJson series_json(const SeriesRun& run) {
   OrderedJson reasons = OrderedJson::array();
   if (run.answers_changed()) reasons.push_back("answers");
+  if (run.answering_changed()) reasons.push_back("answered");
   if (!run.new_fingerprints.empty()) reasons.push_back("system_fingerprint");
   OrderedJson json = {{"time", format_rfc3339(run.time_us)},
                       {"baseline", format_rfc3339(run.baseline_us)},
@@ -60,25 +88,23 @@ OrderedJson series_json(const SeriesRun& run) {
                       {"undecided", run.undecided()},
                       {"reasons", std::move(reasons)},
                       {"new_fingerprints", run.new_fingerprints},
-                      {"test", OrderedJson()}};
-  if (run.test) {
-    json["test"] = {{"kind", "mmd-hamming"},
-                    {"mmd2", run.test->result.mmd2},
-                    {"p_value", run.test->result.p_value},
-                    {"false_positive_rate", run.test->alpha},
-                    {"smallest_p_value", run.test->smallest_p_value},
-                    {"permutations", run.test->permutations},
-                    {"seed", run.test->seed},
-                    {"before", run.test->result.before},
-                    {"now", run.test->result.now}};
-  }
+                      {"models", counts_json(run.models, "model")},
+                      {"new_models", run.new_models},
+                      {"finish_reasons", counts_json(run.finish_reasons, "finish_reason")},
+                      {"new_finish_reasons", run.new_finish_reasons},
+                      {"questions_open", run.questions_open()},
+                      {"test", OrderedJson()},
+                      {"answered_test", OrderedJson()}};
+  if (run.test) json["test"] = test_json("mmd-hamming", *run.test);
+  if (run.answered_test) json["answered_test"] = test_json("mmd-answered", *run.answered_test);
   return json;
 }
 
 std::string series_sentence(const SeriesRun& run) {
   const std::string answers = plural(run.answered(), "answer");
   if (run.is_baseline()) {
-    return "baseline: " + answers + " to " + plural(run.questions.size(), "question");
+    return "baseline: " + answers + " to " + plural(run.questions.size(), "question") +
+           told_notes(run);
   }
   std::string sentence = run.changed() ? "CHANGED since" : "no change since";
   if (run.undecided()) sentence = "UNDECIDED: too few answers to compare with";
@@ -94,11 +120,19 @@ std::string series_sentence(const SeriesRun& run) {
   } else {
     sentence += answers + " of " + std::to_string(run.asked()) + " asked";
   }
-  if (!run.new_fingerprints.empty()) {
-    sentence += "; new system_fingerprint " +
-                shortened(run.new_fingerprints.front(), kFingerprintCharactersMax);
+  if (run.answering_changed()) {
+    sentence += "; how many questions are answered has changed, now " +
+                std::to_string(run.answered()) + " of " + std::to_string(run.asked()) +
+                ": p = " + ecmascript_number(run.answered_test->result.p_value);
   }
-  return sentence;
+  if (const std::size_t open = run.questions_open(); open > 0 && run.test) {
+    sentence += "; too few answers to " + std::to_string(open) + " of " +
+                plural(run.questions.size(), "question");
+  }
+  if (!run.new_fingerprints.empty()) {
+    sentence += "; new system_fingerprint " + shown(run.new_fingerprints.front());
+  }
+  return sentence + told_notes(run);
 }
 
 std::string series_metrics(const std::vector<SeriesRun>& runs, const std::string& name) {
@@ -127,6 +161,11 @@ std::string series_metrics(const std::vector<SeriesRun>& runs, const std::string
          ecmascript_number(last.test->result.p_value));
     tell("last_mmd2", "gauge", "Squared maximum mean discrepancy to the baseline.",
          ecmascript_number(last.test->result.mmd2));
+  }
+  if (last.answered_test) {
+    tell("last_answered_p_value", "gauge",
+         "Of the last run's test of whether questions are answered as in its baseline.",
+         ecmascript_number(last.answered_test->result.p_value));
   }
   tell("last_new_fingerprints", "gauge", "system_fingerprints that the baseline was not told.",
        std::to_string(last.new_fingerprints.size()));

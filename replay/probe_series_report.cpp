@@ -77,6 +77,7 @@ class SeriesReport {
     const SeriesRun& last = runs_.back();
     if (last.is_baseline()) return "A baseline, and nothing to compare with it yet";
     if (last.answers_changed()) return "The answers have changed";
+    if (last.answering_changed()) return "How many questions are answered has changed";
     if (last.changed()) return "The endpoint says that it has changed";
     return last.undecided() ? "Too few answers to say" : "No change since the baseline";
   }
@@ -96,9 +97,9 @@ class SeriesReport {
     list.add("Model, as asked for", last.model);
     list.add("Questions", std::to_string(last.questions.size()));
     list.add("Baseline", minute_of(last.baseline_us) + " UTC");
-    for (const auto& [fingerprint, count] : last.fingerprints) {
-      list.add("system_fingerprint", fingerprint + " (" + plural(count, "answer") + ")");
-    }
+    list.add_counts("Model, as answered", last.models);
+    list.add_counts("Finish reason", last.finish_reasons);
+    list.add_counts("system_fingerprint", last.fingerprints);
     for (const auto& [kind, count] : last.failures) {
       list.add("No answer", kind + ", " + plural(count, "time"));
     }
@@ -211,9 +212,16 @@ class SeriesReport {
     const Proportion usual = wilson(seen.usual, run.answered());
     std::string finding = run.undecided() ? "undecided" : "no change";
     if (run.is_baseline()) finding = "baseline";
-    if (run.answers_changed()) finding = "answers changed";
+    if (run.answering_changed()) finding = "how many are answered changed";
+    if (run.answers_changed()) {
+      finding = run.answering_changed() ? "answers changed, " + finding : "answers changed";
+    }
     for (const std::string& fingerprint : run.new_fingerprints) {
       finding += ", new system_fingerprint " + fingerprint;
+    }
+    for (const std::string& model : run.new_models) finding += ", new model name " + model;
+    for (const std::string& reason : run.new_finish_reasons) {
+      finding += ", new finish reason " + reason;
     }
     const bool any = run.answered() > 0;
     return element("tr",
@@ -221,7 +229,9 @@ class SeriesReport {
                        number_cell(std::to_string(run.asked())) +
                        number_cell(std::to_string(run.answered())) +
                        number_cell(any ? percent(usual.share) : "") +
-                       number_cell(any ? percent(usual.low) + " to " + percent(usual.high) : "") +
+                       number_cell(any && !run.is_baseline()
+                                       ? percent(usual.low) + " to " + percent(usual.high)
+                                       : "") +
                        number_cell(std::to_string(seen.unknown)) +
                        number_cell(run.test ? fixed(run.test->result.mmd2, 4) : "") +
                        number_cell(run.test ? fixed(run.test->result.p_value, 4) : "") +

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,16 @@ class FactList {
     list_ += element("dt", text(name)) + element("dd", value);
   }
   void add(const char* name, const std::string& value) { add(name, text(value)); }
+  /// What answers told, and how many of them: one entry each, up to as many as one reads.
+  void add_counts(const char* name, const std::map<std::string, std::size_t>& counts) {
+    constexpr std::size_t kShown = 20;
+    std::size_t shown = 0;
+    for (const auto& [told, count] : counts) {
+      if (shown++ == kShown)
+        return add(name, "\xE2\x80\xA6 " + std::to_string(counts.size() - kShown) + " more");
+      add(name, told + " (" + plural(count, "answer") + ")");
+    }
+  }
   [[nodiscard]] Html html() const { return element("dl", {{"class", "facts"}}, list_); }
 
  private:

@@ -40,16 +40,20 @@ class Group {
  public:
   Group(const SampleGroup& group, std::size_t characters_max)
       : before_(group.before.size()), now_(group.now.size()) {
-    std::map<std::u32string, std::size_t> places;
+    std::map<std::string_view, std::size_t> places;
     for (const auto* side : {&group.before, &group.now}) {
       for (const std::string& text : *side) {
-        const auto [at, anew] = places.emplace(characters_of(text, characters_max), places.size());
-        answers_.push_back(at->second);
+        answers_.push_back(places.emplace(text, places.size()).first->second);
       }
     }
-    std::vector<std::u32string_view> texts(places.size());
-    for (const auto& [text, place] : places) texts[place] = text;
-    fill_kernel(texts);
+    std::vector<std::u32string> texts(places.size());
+    bool cut = false;
+    for (const auto& [text, place] : places) {
+      texts[place] = characters_of(text, characters_max + 1);
+      cut = cut || texts[place].size() > characters_max;
+      texts[place].resize(std::min(texts[place].size(), characters_max));
+    }
+    fill_kernel(texts, cut);
   }
 
   /// MMD^2 with the answers as they lie now. Summed in whole numbers, which doubles hold exactly, so that equal
@@ -79,14 +83,17 @@ class Group {
   [[nodiscard]] bool all_equal() const { return kernel_.size() < 2; }
 
  private:
-  void fill_kernel(const std::vector<std::u32string_view>& texts) {
-    for (const std::u32string_view text : texts) length_ = std::max(length_, text.size());
+  /// In places that are the same. Of texts that were cut, being the same as a whole is worth as many places again.
+  void fill_kernel(const std::vector<std::u32string>& texts, bool cut) {
+    for (const std::u32string& text : texts) length_ = std::max(length_, text.size());
+    const std::size_t compared = length_;
+    if (cut) length_ *= 2;
     kernel_.assign(texts.size(), std::vector<double>(texts.size(), static_cast<double>(length_)));
     for (std::size_t i = 0; i < texts.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const std::size_t common = std::min(texts[i].size(), texts[j].size());
         // Both have ended from the end of the longer on.
-        std::size_t same = length_ - std::max(texts[i].size(), texts[j].size());
+        std::size_t same = compared - std::max(texts[i].size(), texts[j].size());
         for (std::size_t at = 0; at < common; ++at) same += texts[i][at] == texts[j][at] ? 1 : 0;
         kernel_[i][j] = kernel_[j][i] = static_cast<double>(same);
       }
@@ -94,10 +101,9 @@ class Group {
   }
 
   std::size_t before_, now_;
-  std::vector<std::size_t> answers_;  // before, then now: which of the different ones
-  std::size_t length_ = 1;            // of the longest, in characters
-  std::vector<std::vector<double>>
-      kernel_;  // (different, different): places where two are the same
+  std::vector<std::size_t> answers_;         // before, then now: which of the different ones
+  std::size_t length_ = 1;                   // the value of k = 1, in places
+  std::vector<std::vector<double>> kernel_;  // (different, different): k of two, in places
 };
 
 double mean_mmd2(const std::vector<Group>& groups) {

@@ -3,7 +3,9 @@
 //
 // Model equality testing (Gao, Liang and Guestrin 2024, arXiv 2410.20247): the maximum mean discrepancy with a Hamming
 // kernel, and a permutation test. A text is a sequence of characters (Unicode code points), cut or filled up with ends to
-// `length`; k(x, y) is the share of places where two texts have the same. With a and b the empirical distributions,
+// `length`; k(x, y) is the share of places where two texts have the same. Where a text of a group is longer than what is
+// compared by character, whole texts count as much: k(x, y) is then the mean of that share and of 1 where x = y, 0
+// elsewhere. With a and b the empirical distributions,
 //
 //   MMD^2 = E k(x, x') - 2 E k(x, y) + E k(y, y')     x, x' of a; y, y' of b; pairs with themselves included
 //
@@ -25,7 +27,7 @@ struct SampleGroup {
 struct TwoSampleOptions {
   std::size_t permutations = 9999;
   std::uint64_t seed = 1;
-  std::size_t characters_max = 1000;  ///< of each text
+  std::size_t characters_max = 1000;  ///< of each text, compared one by one
 };
 
 struct TwoSampleResult {

@@ -1,9 +1,13 @@
 """`verbatim probe`: against the gateway with the demo model, and against an endpoint whose answers a test chooses."""
+import base64
+import gzip
 import hashlib
+import html
 import json
 import re
 import threading
 import time
+import urllib.parse
 from html.parser import HTMLParser
 
 import support
@@ -65,7 +69,7 @@ class ProbeTest(support.ProgramTest):
         self.assertEqual(cluster["sha256"], hashlib.sha256(cluster["text"].encode()).hexdigest())
         self.assertIsNone(cluster["first_fork_char"])
         self.assertEqual(found["identical"]["share"], 1)
-        self.assertAlmostEqual(found["identical"]["low"], 0.925900, places=6)  # Wilson, 48 of 48
+        self.assertAlmostEqual(found["identical"]["low"], 0.025 ** (1 / 47), places=9)  # p^48 = 0.025 p
         self.assertEqual(messages["clusters"][0]["text"], cluster["text"])
 
     def test_forks_are_found_where_they_are(self):
@@ -169,6 +173,86 @@ class ProbeTest(support.ProgramTest):
         self.assertEqual(run.json["errors_by_kind"][0]["count"], 2)
         for where in (run.out, run.err, report.read_text()):
             self.assertNotIn(KEY, where)
+
+    def test_the_key_is_never_shown_in_whatever_form_it_comes_back(self):
+        key = "sk-live/ab+cd/ef0123456789SECRET=="
+        parts = [{"type": "text", "text": key[:9]}, {"type": "text", "text": key[9:]}]
+        logprobs = {"content": [{"token": piece, "logprob": 0, "top_logprobs": []} for piece in (key[:9], key[9:])]}
+        said = completion("You are " + key)
+        body = said.body().decode()
+        bearer = base64.b64encode(b"Bearer " + key.encode()).decode()
+
+        def error(message, status="401 Unauthorized"):
+            return Reply.json(json.dumps({"error": {"message": message}}).replace("/", "\\/"), status)
+
+        replies = [
+            Reply.json(body.replace("/", "\\/")),
+            Reply.json(body.replace("sk-", "\\u0073k\\u002d")),
+            Reply.json(body.replace("/", "\\/").replace("model", "\\u006dodel")),
+            Reply("200 OK", [("content-type", "application/json"), ("content-encoding", "gzip")],
+                  [gzip.compress(body.replace("/", "\\/").encode())]),
+            completion(urllib.parse.quote(key, safe="")), completion(html.escape(key).replace("/", "&#47;")),
+            completion(bearer), completion(bearer.replace("+", "-").replace("/", "_")), completion(key.encode().hex()),
+            completion(parts), completion("hello", logprobs=logprobs), completion("x", finish_reason=key),
+            Reply.json(json.dumps({**json.loads(body.replace(key, "")), "system_fingerprint": key}).replace("/", "\\/")),
+            Reply.json(json.dumps({**json.loads(body.replace(key, "")), "model": key}).replace("/", "\\/")),
+            error("Incorrect API key provided: " + key), error("-" * 190 + key, "500 Oops"),
+            Reply.json(json.dumps({"error": key}).replace("/", "\\/"), "403 No"),
+            Reply("200 OK", [("content-encoding", key)], [b"x"]),
+        ]
+        forms = [key, key.replace("/", "\\/"), "\\u0073k\\u002d", urllib.parse.quote(key, safe=""), html.escape(key), bearer,
+                 bearer.replace("+", "-").replace("/", "_"), key.encode().hex(), key[9:], key.replace("/", "&#47;")]
+        for number, reply in enumerate(replies):
+            folder = self.folder / str(number)
+            folder.mkdir()
+            with MockUpstream(in_turn(reply)) as mock:
+                base = ["probe", "--url", mock.url, "--model", "m", "--prompt", "x", "--quiet", "--api-key-env", "PROBE_KEY",
+                        "--logprobs", 1]
+                runs = [support.verbatim(*base, "-n", 2, "--report", folder / "r.html", "--csv", folder / "r.csv", *extra,
+                                         env={"PROBE_KEY": key}) for extra in ([], ["--json"])]
+                with self.subTest(reply=number):
+                    self.assertEqual([e["count"] for e in runs[1].json["errors_by_kind"]], [2])
+                    self.assertIn(runs[1].json["errors_by_kind"][0]["kind"], ("key_echoed", "coding"))
+            with MockUpstream(in_turn(completion("fine"))) as mock:
+                base[2] = mock.url
+                self.run_well(*base, "-n", 6, "--series", folder / "s", env={"PROBE_KEY": key})
+                mock.answer = in_turn(reply, *[completion("fine")] * 5)
+                runs.append(support.verbatim(*base, "-n", 6, "--series", folder / "s", "--report", folder / "s.html", "--metrics",
+                                             folder / "s.prom", "--json", env={"PROBE_KEY": key}))
+                self.assertEqual(runs[-1].json["answered"], 5)
+            outputs = [run.out + run.err for run in runs] + [p.read_text() for p in folder.rglob("*") if p.is_file()]
+            for form in forms:
+                for output in outputs:
+                    self.assertNotIn(form, output, f"reply {number}")
+
+    def test_a_key_in_a_header_alone_goes_nowhere(self):
+        reply = completion("fine")
+        reply.headers.append(("x-your-key", KEY))
+        with MockUpstream(in_turn(reply, Reply.raw(f"HTTP/1.1 200 {KEY}\r\nbad header {KEY}\r\n\r\n".encode()))) as mock:
+            run = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 2, "--json", "--api-key-env",
+                                   "PROBE_KEY", env={"PROBE_KEY": KEY})
+        self.assertEqual((run.code, run.json["answered"], run.json["errors"]), (3, 1, 1))
+        self.assertNotIn(KEY, run.out + run.err)
+
+    def test_answers_that_tell_of_other_models_and_ends_are_counted(self):
+        report = self.folder / "report.html"
+
+        def reply(model, finish):
+            return Reply.json(json.dumps({"model": model, "choices": [{"message": {"content": "yes"}, "finish_reason": finish}]}))
+
+        with MockUpstream(in_turn(reply("m-1", "stop"), reply("m-2\x1b[2J", "length"), reply("m-1", "stop"))) as mock:
+            found = self.probe(mock.url, "-n", 6, "--report", report)
+            said = self.run_well("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 6, "--quiet")
+        self.assertEqual((found["distinct"], found["identical"]["count"]), (1, 6))
+        self.assertEqual(found["models"], [{"model": "m-1", "count": 4}, {"model": "m-2\x1b[2J", "count": 2}])
+        self.assertEqual(found["finish_reasons"], [{"finish_reason": "length", "count": 2}, {"finish_reason": "stop", "count": 4}])
+        self.assertIn("2 different models: 4 x m-1, 2 x m-2?[2J\n2 different finish reasons: 2 x length, 4 x stop\n", said.out)
+        plain = PlainText(report.read_text()).text
+        self.assertIn("m-1 (4 answers)", plain)
+        self.assertIn("length (2 answers)", plain)
+        with MockUpstream(in_turn(reply("m-1", "stop"))) as mock:
+            said = self.run_well("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 2, "--quiet")
+        self.assertNotIn("different", said.out)
 
     def test_every_failure_has_its_kind(self):
         limit = Reply.json('{"error":{"message":"slow down"}}', "429 Too Many Requests")

@@ -1,7 +1,9 @@
 """`verbatim probe --series`: a time series of one endpoint, a baseline, and an alarm when its answers change."""
 import json
 import re
+import subprocess
 import threading
+import time
 from datetime import datetime
 from pathlib import Path
 
@@ -15,18 +17,21 @@ class Endpoint:
 
     def __init__(self, *texts):
         self.texts, self.fingerprint, self.status, self.count = texts, None, "200 OK", 0
+        self.model, self.finish, self.refuses, self.pause = "mock", "stop", lambda question: False, 0
         self.lock = threading.Lock()
 
     def __call__(self, request):
         with self.lock:
             self.count += 1
             text = self.texts[self.count % len(self.texts)]
-        if self.status != "200 OK":
-            return Reply.json('{"error":{"message":"busy"}}', self.status)
+        question = json.loads(request.body)["messages"][0]["content"]
+        if self.status != "200 OK" or self.refuses(question):
+            return Reply.json('{"error":{"message":"busy"}}', "503 Service Unavailable")
+        time.sleep(self.pause)
         if callable(text):
-            text = text(json.loads(request.body)["messages"][0]["content"])
-        body = {"model": "mock", "choices": [{"index": 0, "finish_reason": "stop",
-                                              "message": {"role": "assistant", "content": text}}]}
+            text = text(question)
+        body = {"model": self.model, "choices": [{"index": 0, "finish_reason": self.finish,
+                                                  "message": {"role": "assistant", "content": text}}]}
         if self.fingerprint:
             body["system_fingerprint"] = self.fingerprint
         return Reply.json(json.dumps(body))
@@ -43,7 +48,7 @@ class ProbeSeriesTest(support.ProgramTest):
         return finished.json
 
     def files(self):
-        return sorted(self.series.iterdir())
+        return sorted(self.series.glob("*.json"))
 
     def test_the_first_run_is_the_baseline_and_equal_answers_are_no_change(self):
         with MockUpstream(Endpoint("A log is a list.")) as mock:
@@ -118,7 +123,7 @@ class ProbeSeriesTest(support.ProgramTest):
             endpoint.status = "503 Service Unavailable"
             refused = support.verbatim("probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 5, "--series", self.series)
             self.assert_one_line_error(refused, 3, "too few answers for a baseline: 0 of 5")
-            self.assertFalse(self.series.exists())
+            self.assertEqual(self.files(), [])
             endpoint.status = "200 OK"
             self.run_series(mock.url)
             endpoint.status = "503 Service Unavailable"
@@ -127,6 +132,108 @@ class ProbeSeriesTest(support.ProgramTest):
             self.assertEqual(json.loads(self.files()[-1].read_text())["failures"], {"http_503": 20})
             endpoint.status = "200 OK"
             self.assertFalse(self.run_series(mock.url)["changed"])
+
+    def test_a_question_that_is_no_longer_answered_is_an_alarm_of_its_own(self):
+        metrics, report, prompts = self.folder / "probe.prom", self.folder / "report.html", self.folder / "prompts"
+        prompts.write_text("one\ntwo\n")
+        endpoint = Endpoint("same")
+        command = ["probe", "--model", "m", "--prompts", prompts, "-n", 8, "--series", self.series, "--metrics", metrics,
+                   "--report", report, "--quiet"]
+        with MockUpstream(endpoint) as mock:
+            self.run_well(*command, "--url", mock.url)
+            once = iter([True])
+            endpoint.refuses = lambda question: question == "two" and next(once, False)
+            self.assertIn("no change", self.run_well(*command, "--url", mock.url).out, "a single failure is no change")
+            endpoint.refuses = lambda question: question == "two"
+            said = self.run_well(*command, "--url", mock.url, code=1)
+            self.assertRegex(said.out, r"^CHANGED .*; how many questions are answered has changed, now 8 of 16: p = 0\.000\d; "
+                                       r"too few answers to 1 of 2 questions\n$")
+            self.assertIn('last_changed{series="series",model="m"} 1\n', metrics.read_text())
+            self.assertIn("How many questions are answered has changed", PlainText(report.read_text()).text)
+            found = self.run_well(*command, "--url", mock.url, "--json", code=1).json
+            self.assertEqual((found["reasons"], found["questions_open"], found["test"]["p_value"]), (["answered"], 1, 1))
+            self.assertLess(found["answered_test"]["p_value"], 0.001)
+            endpoint.refuses = lambda question: question == "one"
+            self.assertIn("now 8 of 16", self.run_well(*command, "--url", mock.url, code=1).out, "the first one too")
+            # Half of one question, on which nothing can be said, is neither a change nor none.
+            turn = iter(range(100))
+            endpoint.refuses = lambda question: question == "two" and next(turn) % 2 == 0
+            said = self.run_well(*command, "--url", mock.url, code=3)
+            self.assertIn("too few answers to 1 of 2 questions", said.out)
+
+    def test_a_change_behind_the_compared_characters_is_an_alarm(self):
+        endpoint = Endpoint("x" * 1000 + "A")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url)
+            self.assertFalse(self.run_series(mock.url)["changed"])
+            endpoint.texts = ["x" * 1000 + "B"]
+            found = self.run_series(mock.url, code=1)
+        self.assertEqual((found["reasons"], found["test"]["p_value"]), (["answers"], 0.0001))
+
+    def test_what_answers_tell_of_themselves_is_noted(self):
+        report = self.folder / "report.html"
+        endpoint = Endpoint("same")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url)
+            endpoint.model, endpoint.finish = "mock-2", "length"
+            found = self.run_series(mock.url, "--report", report)
+            self.assertEqual((found["changed"], found["models"], found["new_models"]),
+                             (False, [{"model": "mock-2", "count": 20}], ["mock-2"]))
+            self.assertEqual((found["finish_reasons"], found["new_finish_reasons"]),
+                             ([{"finish_reason": "length", "count": 20}], ["length"]))
+            said = self.run_well("probe", "--url", mock.url, "--model", "m", "--prompt", "What is a log?", "-n", 20, "--series",
+                                 self.series, "--quiet")
+        self.assertRegex(said.out, "^no change .*; new model name mock-2; new finish reason length\n$")
+        self.assertIn("no change, new model name mock-2, new finish reason length", PlainText(report.read_text()).text)
+
+    def test_what_can_be_refused_is_refused_before_anything_is_asked(self):
+        endpoint = Endpoint("same")
+        with MockUpstream(endpoint) as mock:
+            self.run_series(mock.url)
+            kept = self.files()[0]
+            asked = endpoint.count
+            base = ["probe", "--url", mock.url, "--model", "m", "-n", 20, "--series", self.series]
+            for args, words in [(["--prompt", "Who are you?"], "other questions"),
+                                (["--prompt", "What is a log?", "--concurrency", "2"], "another load"),
+                                (["--prompt", "What is a log?", "--concurrency", "1,2"], "under 1 loads, not 2"),
+                                (["--prompt", "What is a log?", "--neighbours", "2"], "under 1 loads, not 2"),
+                                (["--prompt", "What is a log?", "--max-tokens", "9"], "other questions"),
+                                (["--prompt", "What is a log?", "--api", "anthropic"], "another API")]:
+                self.assert_one_line_error(support.verbatim(*base, *args), 2, words)
+            run = json.loads(kept.read_text())
+            run["time"] = run["baseline"] = "2130-01-01T00:00:00.000000Z"
+            (self.series / "21300101T000000.000000Z.json").write_text(json.dumps(run))
+            for more in ([], ["--new-baseline"]):
+                self.assert_one_line_error(support.verbatim(*base, "--prompt", "What is a log?", *more), 2, "a later run already")
+        self.assertEqual(endpoint.count, asked)
+
+    def test_of_first_runs_at_once_one_is_the_baseline(self):
+        endpoint = Endpoint("same")
+        endpoint.pause = 0.2  # long enough for all to begin
+        with MockUpstream(endpoint) as mock:
+            command = [support.VERBATIM, "probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", "6", "--quiet",
+                       "--series", str(self.series)]
+            running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+            ended = [(*process.communicate(timeout=120), process.returncode) for process in running]
+        kept = [json.loads(path.read_text()) for path in self.files()]
+        self.assertEqual(sum(run["time"] == run["baseline"] for run in kept), 1)
+        self.assertEqual(sum(code == 0 for _, _, code in ended), len(kept))
+        for out, err, code in ended:
+            if code != 0:
+                self.assertEqual((out, code), ("", 3))
+                self.assertIn("another run of this series is under way", err)
+        self.assertEqual(endpoint.count, 6 * len(kept), "refused before anything is asked")
+
+    def test_a_series_in_the_folder_of_a_log_is_refused(self):
+        with self.gateway() as gateway, MockUpstream(Endpoint("same")) as mock:
+            base = ["probe", "--url", mock.url, "--model", "m", "--prompt", "x", "-n", 6]
+            for series, data in [(self.data, self.data), (self.data / "series", self.data), (self.folder / "a/../data", self.data),
+                                 (self.data, self.folder / "elsewhere")]:
+                refused = support.verbatim(*base, "--series", series, "--data", data)
+                self.assert_one_line_error(refused, 2, "folder of the log")
+            self.assertEqual(mock.requests, [])
+            self.assertFalse((self.data / "series").exists())
+            self.assertIn("process", (self.data / "lock").read_text())
 
     def test_loads_are_compared_each_with_itself(self):
         load = ("--concurrency", "1,4", "--neighbours", 2)
@@ -234,7 +341,9 @@ class ProbeSeriesTest(support.ProgramTest):
         with MockUpstream(endpoint) as mock:
             self.run_series(mock.url, "--report", report)
             self.assertIn("A baseline, and nothing to compare with it yet", PlainText(report.read_text()).text)
+            self.assertNotIn(" % to ", PlainText(report.read_text()).text, "no interval for what these answers picked themselves")
             self.run_series(mock.url, "--report", report)
+            self.assertIn("% to 100 %", PlainText(report.read_text()).text)
             self.assertIn("No change since the baseline", PlainText(report.read_text()).text)
             endpoint.texts = ["The same <script>alert(1)</script>\u202egnp"]
             self.run_series(mock.url, "--report", report, code=1)

@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 
 namespace verbatim {
 namespace {
@@ -113,11 +115,93 @@ TEST(Proportion, WilsonsIntervalAsPublished) {
   EXPECT_NEAR(one.high, 0.1718, 0.00005);
 }
 
+TEST(Proportion, TheIntervalOfAnAnswerSolvesItsEquations) {
+  const auto all = replay::share_of_answer(30, 30);
+  EXPECT_NEAR(all.low, std::pow(0.025, 1.0 / 29), 1e-9) << "p^30 = 0.025 p";
+  EXPECT_EQ(all.high, 1);
+  const auto one = replay::share_of_answer(1, 30);
+  EXPECT_EQ(one.low, 0);
+  EXPECT_NEAR(std::pow(1 - one.high, 30) + 30 * one.high * std::pow(1 - one.high, 29),
+              0.025 * one.high, 1e-9);
+  const auto two = replay::share_of_answer(2, 3);
+  EXPECT_NEAR(3 * two.low * two.low * (1 - two.low) + std::pow(two.low, 3), 0.025 * two.low, 1e-9);
+  EXPECT_NEAR(std::pow(two.high, 3), 1 - 0.025 * two.high, 1e-9);
+  const auto never = replay::share_of_answer(0, 9);
+  EXPECT_EQ(never.low, 0);
+  EXPECT_NEAR(std::pow(1 - never.high, 9), 0.025 * never.high, 1e-9);
+  const auto many = replay::share_of_answer(2, 100'000);
+  EXPECT_GT(many.low, 0);
+  EXPECT_LT(many.high, 0.001);
+}
+
+/// Shares that add up to 1, and where the answer that came is drawn from them.
+struct Answers {
+  const char* name;
+  std::vector<double> shares;
+
+  [[nodiscard]] std::size_t draw(std::mt19937_64& random) const {
+    double left = static_cast<double>(random() >> 11) * 0x1p-53;
+    for (std::size_t i = 0; i + 1 < shares.size(); ++i) {
+      if (left < shares[i]) return i;
+      left -= shares[i];
+    }
+    return shares.size() - 1;
+  }
+};
+
+TEST(Proportion, TheIntervalOfTheMostFrequentAnswerHoldsItsShareHoweverAnswersVary) {
+  std::vector<double> dominated(101, 0.001), falling;
+  dominated[0] = 0.9;
+  double sum = 0;
+  for (int i = 1; i <= 50; ++i) sum += 1.0 / i;
+  for (int i = 1; i <= 50; ++i) falling.push_back(1.0 / i / sum);
+  const Answers endpoints[] = {{"all equal", {1}},
+                               {"one of 2", std::vector<double>(2, 0.5)},
+                               {"one of 6", std::vector<double>(6, 1.0 / 6)},
+                               {"one of 100", std::vector<double>(100, 0.01)},
+                               {"one of 3000", std::vector<double>(3000, 1.0 / 3000)},
+                               {"90 % and another", {0.9, 0.1}},
+                               {"90 % and 100 others", dominated},
+                               {"falling", falling}};
+  constexpr int kProbes = 2000;
+  for (const Answers& endpoint : endpoints) {
+    for (const std::size_t n : {5U, 30U, 100U}) {
+      std::vector<replay::Proportion> intervals;
+      for (std::size_t count = 0; count <= n; ++count) {
+        intervals.push_back(replay::share_of_answer(count, n));
+      }
+      std::mt19937_64 random(n);
+      int of_most = 0, of_picked = 0, wilsons = 0;
+      for (int probe = 0; probe < kProbes; ++probe) {
+        std::vector<std::size_t> counts(endpoint.shares.size());
+        for (std::size_t i = 0; i < n; ++i) ++counts[endpoint.draw(random)];
+        const auto picked = std::max_element(counts.begin(), counts.end());
+        const replay::Proportion& found = intervals[*picked];
+        const double share = endpoint.shares[static_cast<std::size_t>(picked - counts.begin())];
+        const auto holds = [](const replay::Proportion& interval, double truth) {
+          return interval.low <= truth && truth <= interval.high ? 1 : 0;
+        };
+        of_picked += holds(found, share);
+        of_most += holds(found, endpoint.shares[0]);  // none has a greater one
+        wilsons += holds(replay::wilson(*picked, n), share);
+        ASSERT_LE(found.low, found.share);
+        ASSERT_GE(found.high, found.share);
+      }
+      EXPECT_GE(of_picked, 0.95 * kProbes) << endpoint.name << ", n = " << n;
+      EXPECT_GE(of_most, 0.95 * kProbes) << endpoint.name << ", n = " << n;
+      const bool as_documented = endpoint.shares.size() == 100 && n == 30;
+      EXPECT_TRUE(!as_documented || wilsons < 0.02 * kProbes) << wilsons;
+    }
+  }
+}
+
 TEST(Proportion, OfNoTrialsNothingIsKnown) {
   const auto nothing = replay::wilson(0, 0);
   EXPECT_EQ(nothing.low, 0);
   EXPECT_EQ(nothing.high, 1);
   EXPECT_EQ(replay::upper_limit(0, 0, 0.95), 1);
+  EXPECT_EQ(replay::share_of_answer(0, 0).low, 0);
+  EXPECT_EQ(replay::share_of_answer(0, 0).high, 1);
 }
 
 TEST(Proportion, TheExactUpperLimitSolvesItsEquation) {

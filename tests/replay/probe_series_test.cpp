@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <random>
 
 namespace verbatim::replay {
 namespace {
@@ -28,6 +29,11 @@ TEST(ProbeSeriesFile, ARunThatCouldNotBeWrittenAgainIsNone) {
       [](Json& run) { run["questions"][0]["phases"][0]["asked"] = UINT64_MAX; },
       [](Json& run) { run["fingerprints"]["fp"] = UINT64_MAX; },
       [](Json& run) { run["failures"]["timeout"] = -1; },
+      [](Json& run) { run["questions"][0]["phases"][0]["asked"] = 10'001; },
+      [](Json& run) { run["models"] = Json::array(); },
+      [](Json& run) { run["finish_reasons"]["stop"] = "1"; },
+      [](Json& run) { run["new_models"] = Json::array({1}); },
+      [](Json& run) { run["answered_test"]["p_value"] = "nan"; },
   };
   for (std::size_t i = 0; i < std::size(forgeries); ++i) {
     Json run = Json::parse(format_run(test::some_run()));
@@ -38,9 +44,14 @@ TEST(ProbeSeriesFile, ARunThatCouldNotBeWrittenAgainIsNone) {
   }
 }
 
-TEST(ProbeSeriesFile, ARunOfAnEarlierVersionHasNoSmallestP) {
+TEST(ProbeSeriesFile, ARunOfAnEarlierVersionLacksSome) {
   Json run = Json::parse(format_run(test::some_run()));
   run["test"].erase("smallest_p_value");
+  for (const char* later :
+       {"answered_test", "models", "finish_reasons", "new_models", "new_finish_reasons"}) {
+    ASSERT_TRUE(run.contains(later)) << later;
+    run.erase(later);
+  }
   const auto read = parse_run(run.dump());
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read->test->smallest_p_value, 0);
@@ -82,6 +93,94 @@ TEST(ProbeSeries, ARunWhoseAnswersCannotAlarmIsUndecided) {
   run.new_fingerprints.clear();
   run.baseline_us = run.time_us;
   EXPECT_FALSE(run.undecided());
+}
+
+/// A run of questions that always give the same answer, if they are answered: so many of so many, for each.
+SeriesRun answered_run(std::int64_t time_us, std::size_t asked,
+                       const std::vector<std::size_t>& answered) {
+  SeriesRun run;
+  run.time_us = time_us;
+  run.baseline_us = 1;
+  for (const std::size_t count : answered) {
+    SeriesQuestion question;
+    if (count > 0) question.texts = {"answer"};
+    question.phases = {{1, 0, asked, std::vector<std::size_t>(count, 0)}};
+    run.questions.push_back(std::move(question));
+  }
+  return run;
+}
+
+SeriesRun compared(const std::vector<std::size_t>& before, const std::vector<std::size_t>& now,
+                   std::size_t asked, std::uint64_t seed = 1) {
+  SeriesRun run = answered_run(2, asked, now);
+  TwoSampleOptions options;
+  options.permutations = 999;
+  options.seed = seed;
+  compare_with_baseline(run, answered_run(1, asked, before), 0.01, options);
+  return run;
+}
+
+TEST(ProbeSeries, QuestionsThatAreNoLongerAnsweredAreAChangeOfTheirOwn) {
+  const SeriesRun lost = compared({20, 20}, {20, 0}, 20);
+  EXPECT_TRUE(lost.changed() && lost.answering_changed() && !lost.answers_changed());
+  EXPECT_EQ(series_json(lost)["reasons"], OrderedJson::array({"answered"}));
+  EXPECT_NE(series_sentence(lost).find("now 20 of 40: p = 0.001; too few answers to 1 of 2"),
+            std::string::npos)
+      << series_sentence(lost);
+  EXPECT_TRUE(compared({20, 7}, {20, 20}, 20).answering_changed()) << "the other way round";
+  EXPECT_TRUE(compared({20, 20}, {20, 8}, 20).answering_changed()) << "in part";
+  const std::vector<std::size_t> all(20, 10), some(20, 8);
+  EXPECT_TRUE(compared(all, some, 10).answering_changed()) << "a little of each";
+}
+
+TEST(ProbeSeries, SingleQuestionsWithoutAnAnswerAreNoChange) {
+  EXPECT_EQ(compared({20, 20}, {20, 19}, 20).answered_test->result.p_value, 1);
+  EXPECT_FALSE(compared({20, 20}, {19, 18}, 20).changed());
+  EXPECT_FALSE(compared({19, 20}, {20, 19}, 20).changed());
+  // As many as ever, in each run others.
+  std::mt19937_64 random(7);
+  constexpr int kRuns = 300;
+  int alarms = 0;
+  for (int i = 0; i < kRuns; ++i) {
+    const auto some = [&] {
+      std::vector<std::size_t> answered(3, 30);
+      for (std::size_t& count : answered) {
+        for (int asked = 0; asked < 30; ++asked) count -= random() % 10 == 0 ? 1 : 0;
+      }
+      return answered;
+    };
+    alarms += compared(some(), some(), 30, static_cast<std::uint64_t>(i)).changed() ? 1 : 0;
+  }
+  EXPECT_LE(alarms, 2 * 0.01 * kRuns) << "one in a hundred";
+}
+
+TEST(ProbeSeries, AQuestionWithTooFewAnswersLeavesItOpen) {
+  const SeriesRun run = compared({8, 8}, {8, 4}, 8);
+  EXPECT_EQ(run.questions_open(), 1U);
+  EXPECT_FALSE(run.changed());
+  EXPECT_TRUE(run.undecided());
+  const SeriesRun nobody = compared({20, 20}, {0, 0}, 20);
+  EXPECT_FALSE(nobody.answered_test) << "an outage teaches nothing";
+  EXPECT_TRUE(nobody.undecided());
+}
+
+TEST(ProbeSeries, WhatAnswersTellOfThemselvesIsNotedAndNoAlarm) {
+  SeriesRun baseline = answered_run(1, 10, {10}), run = answered_run(2, 10, {10});
+  baseline.models = {{"m-1", 10}};
+  run.models = {{"m-1", 5}, {"m-2", 5}};
+  baseline.finish_reasons = {{"stop", 10}};
+  run.finish_reasons = {{"length", 10}};
+  compare_with_baseline(run, baseline, 0.01, {});
+  EXPECT_FALSE(run.changed() || run.undecided());
+  EXPECT_NE(series_sentence(run).find(
+                "; 2 different model names; new model name m-2; new finish reason length"),
+            std::string::npos)
+      << series_sentence(run);
+  baseline.models.clear();
+  baseline.finish_reasons.clear();
+  compare_with_baseline(run, baseline, 0.01, {});
+  EXPECT_TRUE(run.new_models.empty() && run.new_finish_reasons.empty())
+      << "a baseline of an earlier version";
 }
 
 }  // namespace

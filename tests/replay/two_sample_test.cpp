@@ -43,8 +43,27 @@ TEST(TwoSample, CharactersAreCodePointsAndOnlyTheFirstCount) {
                    1);
   TwoSampleOptions two;
   two.characters_max = 2;
-  EXPECT_DOUBLE_EQ(compare({"aaX"}, {"aaY"}, two).mmd2, 0);
-  EXPECT_EQ(compare({"aaX"}, {"aaY"}, two).p_value, 1);
+  EXPECT_DOUBLE_EQ(compare({"aa"}, {"ab"}, two).mmd2, 1);
+}
+
+TEST(TwoSample, TextsThatAreLongerAreAlsoComparedAsAWhole) {
+  TwoSampleOptions two;
+  two.characters_max = 2;
+  // The same two characters, and not the same text: k = (1 + 0) / 2.
+  EXPECT_DOUBLE_EQ(compare({"aaX"}, {"aaY"}, two).mmd2, 1);
+  EXPECT_DOUBLE_EQ(compare({"aaX"}, {"aa"}, two).mmd2, 1);
+  EXPECT_DOUBLE_EQ(compare({"aaX"}, {"abX"}, two).mmd2, 2 - 2 * 0.25);
+  EXPECT_DOUBLE_EQ(compare({"aaX"}, {"aaX"}, two).mmd2, 0);
+  EXPECT_LE(compare(Texts(20, "aaX"), Texts(20, "aaY"), two).p_value, 0.0001);
+  // Also where the beginning varies, then as now.
+  Texts before, now;
+  for (const char* beginning : {"a", "b", "c"}) {
+    const std::string text = beginning + std::string(1500, '.');
+    before.insert(before.end(), 10, text + "X");
+    now.insert(now.end(), 10, text + "Y");
+  }
+  EXPECT_LE(compare(before, now).p_value, 0.001);
+  EXPECT_EQ(compare(before, before).p_value, 1);
 }
 
 TEST(TwoSample, ThePValueIsThatOfAllPermutations) {

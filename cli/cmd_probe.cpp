@@ -121,6 +121,7 @@ void print_result(const replay::ProbeResult& result) {
   }
   print_told("models", result.models);
   print_told("finish reasons", result.finish_reasons);
+  print_told("system_fingerprints", result.fingerprints);
   print_phases(result);
   for (const replay::Cluster& cluster : result.clustering.clusters) {
     std::cout << "  " << cluster.answers.size() << " x " << cluster.sha256.hex().substr(0, 16);

@@ -238,7 +238,8 @@ class ProbeTest(support.ProgramTest):
         report = self.folder / "report.html"
 
         def reply(model, finish):
-            return Reply.json(json.dumps({"model": model, "choices": [{"message": {"content": "yes"}, "finish_reason": finish}]}))
+            return Reply.json(json.dumps({"model": model, "system_fingerprint": "fp_" + finish, "choices": [
+                {"message": {"content": "yes"}, "finish_reason": finish}]}))
 
         with MockUpstream(in_turn(reply("m-1", "stop"), reply("m-2\x1b[2J", "length"), reply("m-1", "stop"))) as mock:
             found = self.probe(mock.url, "-n", 6, "--report", report)
@@ -246,7 +247,8 @@ class ProbeTest(support.ProgramTest):
         self.assertEqual((found["distinct"], found["identical"]["count"]), (1, 6))
         self.assertEqual(found["models"], [{"model": "m-1", "count": 4}, {"model": "m-2\x1b[2J", "count": 2}])
         self.assertEqual(found["finish_reasons"], [{"finish_reason": "length", "count": 2}, {"finish_reason": "stop", "count": 4}])
-        self.assertIn("2 different models: 4 x m-1, 2 x m-2?[2J\n2 different finish reasons: 2 x length, 4 x stop\n", said.out)
+        self.assertIn("2 different models: 4 x m-1, 2 x m-2?[2J\n2 different finish reasons: 2 x length, 4 x stop\n"
+                      "2 different system_fingerprints: 2 x fp_length, 4 x fp_stop\n", said.out)
         plain = PlainText(report.read_text()).text
         self.assertIn("m-1 (4 answers)", plain)
         self.assertIn("length (2 answers)", plain)

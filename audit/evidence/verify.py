@@ -100,14 +100,14 @@ def read_json(raw, what, canonical=False):
 
 
 def below(values):
-    """What is directly in these values."""
+    """The objects and arrays that are directly in these values."""
     inner = []
     for value in values:
         if isinstance(value, dict):
             inner.extend(value.values())
         elif isinstance(value, list):
             inner.extend(value)
-    return inner
+    return [value for value in inner if isinstance(value, (dict, list))]
 
 
 def is_whole(value):

@@ -193,7 +193,8 @@ class VerifiersAgree(support.ProgramTest):
     def test_what_is_signed_anew_unchanged_or_with_an_unknown_leaf_is_valid_for_both(self):
         for forger in (self.whole, self.pruned):
             self.assert_valid_for_both(self.forged(forger))
-            good = [leaf("note"), with_text("[" * 500 + "]" * 500), with_text("[9007199254740992,-9007199254740992]"),
+            good = [leaf("note"), with_text("[" * 511 + "]" * 511), with_text('{"a":' * 511 + "1" + "}" * 511),
+                    with_text("[9007199254740992,-9007199254740992]"),
                     with_members('"\\u0000\\b\\u001f\\"\\\\\x7f\u2028/":1,"\U00010000":1,"\uffff":2')]
             for entry in good:
                 entry = entry if isinstance(entry, bytes) else canonical(entry)

@@ -41,6 +41,12 @@ RecordSummary summarize(std::uint64_t index, const LeafHead& head, const Json& l
   return record;
 }
 
+/// A folder of that name is as good as nothing.
+bool is_absent(const std::filesystem::path& path) {
+  std::error_code error;
+  return !std::filesystem::is_regular_file(path, error);
+}
+
 bool fits(const RecordFilter& filter, const RecordSummary& record) {
   return fits_but_for_status(filter, record) &&
          (filter.status.empty() || record.status == filter.status);
@@ -109,8 +115,9 @@ Result<StoredLeaf> BundleReader::Impl::leaf(std::uint64_t index) {
 /// Below the minimum index of a log that was pruned few leaves are there, each in a file of its own.
 Result<StoredLeaf> BundleReader::Impl::kept_leaf(std::uint64_t index) {
   const std::string name = "leaf " + std::to_string(index);
-  auto bytes = read_file(folder / ("kept/" + std::to_string(index)), kLeafBytesMax);
-  if (!bytes && bytes.error().code == Errc::not_found) {
+  const auto place = folder / ("kept/" + std::to_string(index));
+  auto bytes = read_file(place, kLeafBytesMax);
+  if (is_absent(place)) {
     return Error{Errc::erased, name + " was pruned before the bundle was made", folder, ""};
   }
   if (!bytes) return bytes.error();
@@ -296,7 +303,7 @@ Result<OpenedContent> BundleReader::content(std::uint64_t index, std::string_vie
 
   const std::string name = "contents/" + std::to_string(index) + "/" + reference->field;
   auto bytes = read_file(impl_->folder / name, kContentBytesMax);
-  if (!bytes && bytes.error().code == Errc::not_found) {
+  if (is_absent(impl_->folder / name)) {
     return Error{Errc::unavailable, "the bundle does not disclose the content", where,
                  "ask for an export with it"};
   }

@@ -30,6 +30,21 @@ std::string as_uri(const std::filesystem::path& path, bool immutable) {
   return uri + (immutable ? "?immutable=1" : "");
 }
 
+/// SQLite opens what lies beside a database under these names, and would wait for a writer to a pipe.
+Result<void> check_beside(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto real = std::filesystem::canonical(path, ignored);  // beside what a link leads to
+  if (ignored) return {};
+  for (const char* suffix : {"-journal", "-wal", "-shm"}) {
+    const std::filesystem::path beside = real.string() + suffix;
+    const auto there = std::filesystem::symlink_status(beside, ignored);
+    if (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there)) continue;
+    return Error{Errc::invalid_input, "what lies beside a database under this name must be a file",
+                 beside.string(), "move it away"};
+  }
+  return {};
+}
+
 }  // namespace
 
 void Database::Close::operator()(sqlite3* db) const { sqlite3_close_v2(db); }
@@ -47,6 +62,7 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
     return Error{Errc::invalid_input, "a database is a file, and this is none", path.string(), ""};
   }
+  if (auto files = check_beside(path); !files) return files.error();
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE;
   const bool writes = mode == Mode::create || mode == Mode::write;
   flags |= writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;

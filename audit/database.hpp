@@ -4,6 +4,7 @@
 #include "schema/bytes.hpp"
 #include "schema/error.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -104,7 +105,10 @@ class Statement {
   };
   void prepare(const char* sql);
   void bind(int place, std::int64_t value);
-  void bind(int place, std::uint64_t value) { bind(place, static_cast<std::int64_t>(value)); }
+  /// What is larger than a key can be is no other key: the largest.
+  void bind(int place, std::uint64_t value) {
+    bind(place, static_cast<std::int64_t>(std::min<std::uint64_t>(value, INT64_MAX)));
+  }
   void bind(int place, int value) { bind(place, static_cast<std::int64_t>(value)); }
   void bind(int place, Bytes value);
   void bind(int place, std::string_view value);

@@ -1,5 +1,6 @@
 #include "audit/dsse.hpp"
 
+#include "audit/strict_json.hpp"
 #include "schema/digest.hpp"
 
 #include <algorithm>
@@ -63,7 +64,7 @@ Result<std::string> sign_statement(std::string_view statement, LogKey& key) {
 }
 
 Result<std::string> open_statement(std::string_view bundle, const VerifierKey& key) {
-  const auto json = parse_json(bundle);
+  const auto json = parse_strict_json(bundle);
   if (!json) return json.error();
   const Json* const envelope = member(*json, "dsseEnvelope");
   if (envelope == nullptr) return malformed("not a Sigstore bundle with a DSSE envelope");

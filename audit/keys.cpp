@@ -1,5 +1,6 @@
 #include "audit/keys.hpp"
 
+#include "audit/schema_check.hpp"
 #include "schema/digest.hpp"
 #include "schema/file.hpp"
 
@@ -109,6 +110,7 @@ Result<std::unique_ptr<Keys>> Keys::open(const std::filesystem::path& data_dir, 
   } else if (auto migrated = migrate(*db); !migrated) {
     return migrated.error();
   }
+  if (auto ours = require_schema(*db, kKeysMigration0001); !ours) return ours.error();
   std::unique_ptr<Keys> keys(new Keys(std::move(*db)));
   keys->master_ = *master;
   auto loaded = keys->load();
@@ -203,7 +205,14 @@ Result<void> Keys::forget(std::int64_t id) {
   const std::lock_guard lock(mutex_);
   by_id_.erase(id);
   std::erase_if(by_subject_, [&](const auto& entry) { return entry.second.id == id; });
-  return forget_kek_.run(id).finish();
+  if (auto forgotten = forget_kek_.run(id).finish(); !forgotten) return forgotten;
+  // Nobody is told that it is gone because a statement did not fail.
+  Rows rows = select_kek_.run(id);
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (!*row || rows.is_null(1)) return {};
+  return Error{Errc::storage_failed, "the key " + std::to_string(id) + " is still there",
+               db_.path().string(), "`verbatim verify` says more"};
 }
 
 Result<SymmetricKey> Keys::key(std::int64_t id) {

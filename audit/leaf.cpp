@@ -164,7 +164,10 @@ Result<LeafHead> read_leaf_head(const Json& leaf) {
   const auto time_us = parse_rfc3339(*time);
   if (!time_us) return time_us.error();
   head.time_us = *time_us;
-  if (format_rfc3339(*time_us) != *time) return invalid("a leaf's time is not in its one form");
+  // Not every program has a year 0.
+  if (format_rfc3339(*time_us) != *time || time->starts_with("0000")) {
+    return invalid("a leaf's time is not in its one form");
+  }
   if (const auto contents = leaf.find("contents"); contents != leaf.end()) {
     if (!contents->is_array() || contents->size() > kContentsMax) {
       return invalid("a leaf's contents are not an array of at most 16");

@@ -165,6 +165,12 @@ Result<void> Log::Impl::open() {
   if (!mark) return mark.error();
   // A crash may have come between the first file and the first leaf: then the log is made as if anew.
   const bool fresh = mark->present ? mark->claimed_size() == 0 && !mark->damaged : !there;
+  // keys.db is made after the high-water mark: they are of a log that was here, whose key would sign a second tree.
+  if (!there && !mark->present && std::filesystem::exists(folder / "keys.db", error)) {
+    return Error{Errc::tampered,
+                 "log.db and the high-water mark are gone, but the keys of a log are here",
+                 folder.string(), "restore the log, or begin one in an empty folder"};
+  }
   auto signer = open_signer(fresh);
   if (!signer) {
     // Of a start that failed for its key no folder stays that looks like a log.

@@ -48,23 +48,29 @@ void NodeCheck::add(const Digest& leaf, Bytes hashes, Findings& findings) {
   edge.computed = leaf;
   edge.stored = hash_at(hashes, 0).value_or(leaf);
   if (edge.computed != edge.stored) edge.doubtful = size_;
-  add(edge, hashes, findings);
+  add(edge, 0, hashes, findings);
 }
 
-void NodeCheck::add_missing() {
+void NodeCheck::add_missing(std::uint64_t count) {
   Findings none;
-  add(Edge(), {}, none);
+  while (count > 0) {
+    // The largest subtree that begins here and lacks all its leaves.
+    int level = 0;
+    while ((size_ >> level & 1) == 0 && count >> level > 1) ++level;
+    add(Edge(), level, {}, none);
+    count -= std::uint64_t{1} << level;
+  }
 }
 
-void NodeCheck::add(Edge now, Bytes hashes, Findings& findings) {
-  int level = 0;
-  for (std::uint64_t ones = size_; (ones & 1) != 0; ones >>= 1) {
+void NodeCheck::add(Edge now, int level, Bytes hashes, Findings& findings) {
+  const std::uint64_t leaves = std::uint64_t{1} << level;
+  for (std::uint64_t ones = size_ >> level; (ones & 1) != 0; ones >>= 1) {
     ++level;
     now = join(edge_.back(), now, level, hash_at(hashes, level), findings);
     edge_.pop_back();
   }
   edge_.push_back(now);
-  ++size_;
+  size_ += leaves;
 }
 
 NodeCheck::Edge NodeCheck::join(const Edge& left, const Edge& right, int level,

@@ -20,8 +20,8 @@ class NodeCheck {
  public:
   /// `leaf`: the hash of the leaf's bytes; `hashes`: the stored subtrees that it completes.
   void add(const Digest& leaf, Bytes hashes, Findings& findings);
-  /// A leaf that is not there.
-  void add_missing();
+  /// So many leaves that are not there. Takes the same time for many as for few.
+  void add_missing(std::uint64_t count = 1);
   /// Settles what only the root can: call at the end, with the root that was signed, if one was.
   void finish(const std::optional<Digest>& signed_root, Findings& findings);
 
@@ -38,7 +38,7 @@ class NodeCheck {
     Digest computed, stored;                // by the leaves; by the database
     std::optional<std::uint64_t> doubtful;  // a leaf that differs from its node: which is at fault?
   };
-  void add(Edge leaf, Bytes hashes, Findings& findings);
+  void add(Edge subtree, int level, Bytes hashes, Findings& findings);
   Edge join(const Edge& left, const Edge& right, int level, const std::optional<Digest>& stored,
             Findings& findings) const;
   static void settle(const Edge& edge, bool node_at_fault, Findings& findings);

@@ -52,6 +52,16 @@ Result<std::uint64_t> one_number(Rows rows) {
   return rows.size(0);
 }
 
+Result<std::vector<StrayRow>> stray_rows(Rows rows) {
+  std::vector<StrayRow> found;
+  auto read = each_row(std::move(rows), [&](const Rows& row) {
+    found.push_back({row.text(0), row.integer(1)});
+    return true;
+  });
+  if (!read) return read.error();
+  return found;
+}
+
 }  // namespace
 
 Result<void> check_log_version(Database& db) {
@@ -81,6 +91,21 @@ Result<void> check_log_version(Database& db) {
 }
 
 Result<std::uint64_t> Queries::leaf_count() { return one_number(leaf_count_.run()); }
+
+Result<std::vector<StrayRow>> Queries::rows_below() { return stray_rows(rows_below_.run()); }
+
+Result<std::vector<StrayRow>> Queries::rows_beyond(std::uint64_t size) {
+  const auto last = static_cast<std::uint64_t>(INT64_MAX);
+  return stray_rows(rows_beyond_.run(size, std::min(size, last / kContentsMax) * kContentsMax));
+}
+
+Result<std::optional<std::uint64_t>> Queries::next_leaf(std::uint64_t index) {
+  Rows rows = next_leaf_.run(index);
+  const auto row = rows.next();
+  if (!row) return row.error();
+  if (rows.is_null(0)) return std::optional<std::uint64_t>();
+  return std::optional(rows.size(0));
+}
 
 Result<std::optional<StoredCheckpoint>> Queries::newest_checkpoint() {
   Rows rows = newest_checkpoint_.run();

@@ -55,13 +55,26 @@ struct LeafSelection {
   bool newest_first = false;
 };
 
-/// The connection must outlive it. `not_found` where a row is missing.
+/// A row that belongs to no leaf of the tree: somebody put it there.
+struct StrayRow {
+  std::string table;
+  std::int64_t key = 0;
+};
+
+/// The connection must outlive it. `not_found` where a row is missing. The tables' CHECKs stop nobody who holds the file: no
+/// query but rows_below() sees a row of before the first leaf. Of those beyond the last rows_beyond() tells.
 class Queries {
  public:
   explicit Queries(const Database& db) : db_(db) {}
 
   [[nodiscard]] Result<std::uint64_t> leaf_count();
   [[nodiscard]] Result<std::optional<StoredCheckpoint>> newest_checkpoint();
+  /// Leaves, checkpoints and contents of before the first leaf; at most 100.
+  [[nodiscard]] Result<std::vector<StrayRow>> rows_below();
+  /// Those of after the first `size` leaves; at most 100.
+  [[nodiscard]] Result<std::vector<StrayRow>> rows_beyond(std::uint64_t size);
+  /// The first leaf that is stored from `index` on.
+  [[nodiscard]] Result<std::optional<std::uint64_t>> next_leaf(std::uint64_t index);
   /// `erased`, saying by which leaf, if it was pruned.
   [[nodiscard]] Result<std::string> leaf(std::uint64_t index);
   [[nodiscard]] Result<Digest> node(int level, std::uint64_t n);
@@ -130,9 +143,20 @@ class Queries {
   [[nodiscard]] Result<std::optional<LeafRow>> end_of(Bytes id, std::string_view type);
 
   const Database& db_;
-  Statement leaf_count_{db_, "SELECT coalesce(max(idx) + 1, 0) FROM leaf"};
-  Statement newest_checkpoint_{
-      db_, "SELECT size, root, open_from, note FROM checkpoint ORDER BY size DESC LIMIT 1"};
+  Statement leaf_count_{db_, R"(
+      SELECT coalesce(min(max(idx), 9223372036854775806) + 1, 0) FROM leaf WHERE idx >= 0)"};
+  Statement newest_checkpoint_{db_,
+                               "SELECT size, root, open_from, note FROM checkpoint WHERE size > 0 "
+                               "ORDER BY size DESC LIMIT 1"};
+  Statement rows_below_{db_, R"(
+      SELECT 'leaf', idx FROM leaf WHERE idx < 0
+      UNION ALL SELECT 'checkpoint', size FROM checkpoint WHERE size < 1
+      UNION ALL SELECT 'content', id FROM content WHERE id < 0 LIMIT 100)"};
+  Statement rows_beyond_{db_, R"(
+      SELECT 'leaf', idx FROM leaf WHERE idx >= ?1
+      UNION ALL SELECT 'checkpoint', size FROM checkpoint WHERE size > ?1
+      UNION ALL SELECT 'content', id FROM content WHERE id >= ?2 LIMIT 100)"};
+  Statement next_leaf_{db_, "SELECT min(idx) FROM leaf WHERE idx >= ?1"};
   Statement leaf_{db_, "SELECT bytes FROM leaf WHERE idx = ?1"};
   Statement node_{db_, "SELECT substr(hashes, ?2, 32) FROM leaf WHERE idx = ?1"};
   Statement leaves_{db_, R"(
@@ -142,23 +166,27 @@ class Queries {
   Statement checkpoints_{db_, R"(
       SELECT size, root, open_from, note FROM checkpoint
       WHERE size > ?1 AND size <= ?2 ORDER BY size)"};
-  Statement newest_checkpoints_{db_, "SELECT note FROM checkpoint ORDER BY size DESC"};
+  Statement newest_checkpoints_{db_,
+                                "SELECT note FROM checkpoint WHERE size > 0 ORDER BY size DESC"};
   Statement contents_{db_, R"(
       SELECT id, kek, codec, dek, sealed FROM content WHERE id >= ?1 AND id < ?2 ORDER BY id)"};
   Statement canonical_outputs_{db_, "SELECT key, leaf, expires_us FROM canonical_output"};
-  Statement indices_of_{db_, "SELECT idx FROM leaf WHERE id = ?1 ORDER BY idx LIMIT 1000"};
-  Statement first_index_of_{db_, "SELECT min(idx) FROM leaf WHERE id = ?1"};
+  Statement indices_of_{db_, R"(
+      SELECT idx FROM leaf WHERE id = ?1 AND idx >= 0 ORDER BY idx LIMIT 1000)"};
+  Statement first_index_of_{db_, "SELECT min(idx) FROM leaf WHERE id = ?1 AND idx >= 0"};
   Statement governance_{db_, R"(
       SELECT idx, bytes FROM leaf
       WHERE type IN ('erasure', 'legal_hold', 'legal_hold_released') AND idx >= ?1 ORDER BY idx)"};
   Statement key_changes_{db_, R"(
       SELECT idx, bytes FROM leaf
-      WHERE type IN ('key_rotated', 'key_retired') AND idx < ?1 ORDER BY idx)"};
-  Statement timestamps_{db_, "SELECT idx, bytes FROM leaf WHERE type = 'timestamp' ORDER BY idx"};
-  Statement retention_overrides_{
-      db_, "SELECT idx, bytes FROM leaf WHERE type = 'retention_override' ORDER BY idx"};
+      WHERE type IN ('key_rotated', 'key_retired') AND idx >= 0 AND idx < ?1 ORDER BY idx)"};
+  Statement timestamps_{db_, R"(
+      SELECT idx, bytes FROM leaf WHERE type = 'timestamp' AND idx >= 0 ORDER BY idx)"};
+  Statement retention_overrides_{db_, R"(
+      SELECT idx, bytes FROM leaf WHERE type = 'retention_override' AND idx >= 0 ORDER BY idx)"};
   Statement newest_prune_{db_, R"(
-      SELECT idx, bytes FROM leaf WHERE type = 'prune' AND idx < ?1 ORDER BY idx DESC LIMIT 1)"};
+      SELECT idx, bytes FROM leaf
+      WHERE type = 'prune' AND idx >= 0 AND idx < ?1 ORDER BY idx DESC LIMIT 1)"};
   Statement not_pruned_{db_, R"(
       SELECT idx FROM leaf WHERE idx >= ?1 AND idx < ?2 AND type != 'pruned' ORDER BY idx)"};
   Statement leaf_sizes_{db_, R"(
@@ -167,10 +195,12 @@ class Queries {
       SELECT id, length(sealed) FROM content WHERE id >= ?1 AND id < ?2 AND sealed IS NOT NULL)"};
   Statement content_ids_of_key_{db_, R"(
       SELECT id FROM content WHERE id >= ?2 AND kek = ?1 AND sealed IS NOT NULL ORDER BY id)"};
-  // The conditions are those of the indexes in schema/sql/0006_log.sql, word for word: else they do not serve.
-#define VERBATIM_LEAVES(condition, order)                                         \
-  "SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf " \
-  "WHERE time_us >= ?1 AND time_us < ?2 AND " condition " ORDER BY time_us" order ", idx" order
+  // `+idx`: the table's own order must not serve in place of an index. The conditions are those of the indexes in
+  // schema/sql/0006_log.sql, word for word: else they do not serve.
+#define VERBATIM_LEAVES(condition, order)                                                       \
+  "SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf "               \
+  "WHERE time_us >= ?1 AND time_us < ?2 AND +idx >= 0 AND " condition " ORDER BY time_us" order \
+  ", idx" order
 #define VERBATIM_OF_MODEL "type = 'request' AND model = ?3"
 #define VERBATIM_OF_TENANT "type = 'request' AND tenant <> 'default' AND tenant = ?3"
 #define VERBATIM_OF_TYPE "type NOT IN ('request', 'response') AND type = ?3"
@@ -188,12 +218,14 @@ class Queries {
 #undef VERBATIM_OF_TYPE
   Statement ends_of_status_{db_, R"(
       SELECT id, time_us FROM leaf
-      WHERE type = 'response' AND status <> 'complete' AND status = ?1 ORDER BY time_us DESC)"};
+      WHERE type = 'response' AND status <> 'complete' AND status = ?1 AND +idx >= 0
+      ORDER BY time_us DESC)"};
   Statement end_of_{db_, R"(
       SELECT idx, id, type, time_us, status, model, route, cache, tenant FROM leaf
-      WHERE id = ?1 AND type = ?2 ORDER BY idx LIMIT 1)"};
+      WHERE id = ?1 AND type = ?2 AND idx >= 0 ORDER BY idx LIMIT 1)"};
   Statement canonical_output_{db_, R"(
-      SELECT leaf FROM canonical_output WHERE key = ?1 AND (expires_us = 0 OR expires_us > ?2))"};
+      SELECT leaf FROM canonical_output
+      WHERE key = ?1 AND leaf >= 0 AND (expires_us = 0 OR expires_us > ?2))"};
 };
 
 }  // namespace verbatim::audit

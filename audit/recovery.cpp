@@ -76,6 +76,18 @@ Result<void> check_first_leaf(Queries& queries, const std::string& keys_id) {
   return {};
 }
 
+/// Every row is of a leaf. One that is not was never written by a log.
+Result<void> check_stray_rows(Queries& queries, std::uint64_t size) {
+  const auto below = queries.rows_below();
+  if (!below) return below.error();
+  const auto beyond = queries.rows_beyond(size);
+  if (!beyond) return beyond.error();
+  if (below->empty() && beyond->empty()) return {};
+  const StrayRow& row = below->empty() ? beyond->front() : below->front();
+  return refused("the row " + std::to_string(row.key) + " of the table " + row.table +
+                 " is of no leaf of the log");
+}
+
 /// Requests from `from` on that no response closes.
 Result<std::vector<OpenRequest>> open_requests(Queries& queries, std::uint64_t from,
                                                std::uint64_t size) {
@@ -106,6 +118,7 @@ Result<Recovered> recover(Queries& queries, const KeyChain& keys, const Checkpoi
     return refused("the newest checkpoint covers " + std::to_string(head->size) +
                    " leaves, but there are " + std::to_string(*leaves));
   }
+  if (auto stray = check_stray_rows(queries, head->size); !stray) return stray.error();
   auto tree = load_edge(queries.nodes(), head->size);
   if (!tree) return tree.error();
   if (tree->root() != head->root) return refused("the tree's right edge does not lead to its root");

@@ -24,9 +24,8 @@ struct Recovered {
 };
 
 /// Checks, in time that does not grow with the log: that the newest checkpoint is signed by the newest of `keys` and covers
-/// exactly
-/// the leaves there are; that the tree's right edge leads to its root; that the newest leaves (those of the
-/// last tile) hash to their nodes; that the tree goes on from `mark`, the last checkpoint the signer
+/// exactly the leaves there are; that no row is of no leaf; that the tree's right edge leads to its root; that the newest
+/// leaves (those of the last tile) hash to their nodes; that the tree goes on from `mark`, the last checkpoint the signer
 /// remembers; and that leaf 0 names `keys_id`. `tampered` otherwise, saying which.
 [[nodiscard]] Result<Recovered> recover(Queries& queries, const KeyChain& keys,
                                         const Checkpoint& mark, const std::string& keys_id);

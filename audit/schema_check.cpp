@@ -23,22 +23,15 @@ Result<Schema> schema_of(Database& db) {
   }
 }
 
-/// The tables of a format; those of the newest for a number that this version does not know.
-Result<Schema> expected_schema(std::int64_t version) {
+Result<Schema> schema_made_by(std::string_view script) {
   auto db = Database::open(":memory:", Database::Mode::create);
   if (!db) return db.error();
-  const bool known = version >= 1 && version <= kLogVersion;
-  auto made = db->execute(log_migrations(0, known ? version : kLogVersion));
-  if (!made) return made.error();
+  if (auto made = db->execute(script); !made) return made.error();
   return schema_of(*db);
 }
 
-}  // namespace
-
-Result<void> check_schema(Database& db, Findings& findings) {
-  const auto version = db.integer("PRAGMA user_version");
-  if (!version) return version.error();
-  const auto expected = expected_schema(*version);
+Result<void> compare_schema(Database& db, std::string_view script, Findings& findings) {
+  const auto expected = schema_made_by(script);
   if (!expected) return expected.error();
   auto found = schema_of(db);
   if (!found) {
@@ -61,6 +54,25 @@ Result<void> check_schema(Database& db, Findings& findings) {
     findings.tampered("schema", "the " + key.first + " " + key.second + " is not verbatim's");
   }
   return {};
+}
+
+}  // namespace
+
+Result<void> check_schema(Database& db, Findings& findings) {
+  const auto version = db.integer("PRAGMA user_version");
+  if (!version) return version.error();
+  // Of a number that this version does not know: the newest.
+  const bool known = *version >= 1 && *version <= kLogVersion;
+  return compare_schema(db, log_migrations(0, known ? *version : kLogVersion), findings);
+}
+
+Result<void> require_schema(Database& db, std::string_view script) {
+  Findings findings;
+  if (auto compared = compare_schema(db, script, findings); !compared) return compared;
+  const std::vector<Problem> problems = findings.take_problems();
+  if (problems.empty()) return {};
+  return Error{Errc::tampered, problems.front().detail, db.path().string(),
+               "nothing was changed; restore a backup, or take back what was done to the tables"};
 }
 
 Result<void> check_integrity(Database& db, Findings& findings) {

@@ -1,6 +1,7 @@
 #include "audit/store.hpp"
 
 #include "audit/migrations.hpp"
+#include "audit/schema_check.hpp"
 
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -82,6 +83,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& path, Du
   if (!set) return set.error();
   auto migrated = migrate(*db, create);
   if (!migrated) return migrated.error();
+  if (auto ours = require_schema(*db, log_migrations(0, kLogVersion)); !ours) return ours.error();
   return std::unique_ptr<Store>(new Store(std::move(*db)));
 }
 

@@ -6,6 +6,7 @@
 #include "audit/json_member.hpp"
 #include "audit/merkle.hpp"
 #include "audit/prune.hpp"
+#include "audit/strict_json.hpp"
 #include "audit/tiles.hpp"
 #include "audit/verify_leaf.hpp"
 #include "audit/verify_log.hpp"
@@ -165,8 +166,8 @@ Result<void> BundleVerifier::read_manifest() {
   manifest_bytes_ = std::move(*bytes);
   manifest_ = *json;
   const auto one_form = canonicalize(manifest_bytes_, Numbers::ecmascript);
-  if (!one_form || *one_form != manifest_bytes_) {
-    findings_.tampered("manifest", "the manifest is not canonical JSON");
+  if (!one_form || *one_form != manifest_bytes_ || !parse_strict_json(manifest_bytes_)) {
+    findings_.tampered("manifest", "the manifest is not canonical JSON of whole numbers");
   }
   const Json* const records = member(manifest_, "records");
   const Json* const selection = member(manifest_, "selection");
@@ -204,7 +205,7 @@ void BundleVerifier::check_manifest_signature() {
     findings_.tampered("manifest_signature", statement.error().what);
     return;
   }
-  const auto json = parse_json(*statement);
+  const auto json = parse_strict_json(*statement);
   if (!json || *json != manifest_statement(manifest_bytes_, manifest_)) {
     findings_.tampered("manifest_signature", "the signature is for another manifest");
   }
@@ -261,9 +262,10 @@ void BundleVerifier::announce_timestamps() {
 /// Leaves of before the minimum index, each in a file of its own.
 void BundleVerifier::read_kept() {
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder_ / "kept", error), end;
+  for (std::filesystem::recursive_directory_iterator entry(folder_ / "kept", error), end;
        !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+    if (entry->is_directory(error) && !entry->is_symlink(error)) continue;
+    const std::string name = entry->path().lexically_relative(folder_ / "kept").string();
     std::uint64_t index = 0;
     const auto [last, wrong] = std::from_chars(name.data(), name.data() + name.size(), index);
     auto leaf = read_file(entry->path(), kLeafBytesMax);
@@ -357,6 +359,9 @@ Result<void> BundleVerifier::check_head() {
   if (text_at(manifest_, "origin") != head->origin || size == manifest_.end() ||
       *size != head->size || text_at(manifest_, "root") != head->root.hex()) {
     findings_.tampered("manifest_head", "the manifest is about another tree than the checkpoint");
+  }
+  if (head->size == 0) {
+    findings_.tampered("first_leaf", "the tree is empty: no leaf says how the log was created");
   }
   head_ = std::move(*head);
   if (!options_.policy.empty()) {
@@ -513,7 +518,7 @@ void BundleVerifier::check_erasure(std::uint64_t index, const Json& leaf) {
                            index);
       }
       const std::string file = "contents/" + std::to_string(contents.leaf) + "/" + field;
-      if (!std::filesystem::exists(folder_ / file, error)) continue;
+      if (!std::filesystem::is_regular_file(folder_ / file, error)) continue;
       findings_.tampered("erasure", name + " says that it was erased, but here is " + file, index);
     }
   }
@@ -533,7 +538,7 @@ void BundleVerifier::check_content(std::uint64_t index, const ContentReference& 
   const std::string name = "contents/" + std::to_string(index) + "/" + reference.field;
   std::error_code error;
   // Erased or not disclosed: the commitment stands alone.
-  if (!std::filesystem::exists(folder_ / name, error)) {
+  if (!std::filesystem::is_regular_file(folder_ / name, error)) {
     ++absent_;
     return;
   }

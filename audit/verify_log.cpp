@@ -25,6 +25,8 @@ namespace {
 // Leaves between two snapshots: a long one would keep a live log's WAL from being reused.
 constexpr std::uint64_t kChunk = 512;
 
+constexpr const char* kKeyFiles[] = {"keys.db", "master.key", "log.key"};
+
 /// Everything that reading a chunk changes, so that a chunk can be read again.
 struct Progress {
   NodeCheck nodes;
@@ -39,6 +41,14 @@ struct Progress {
   std::uint64_t foreign_checkpoints = 0;  // signed by another key than the log's
   std::uint64_t first_foreign = 0;        // size of the first
 };
+
+/// Whether this is the folder of who has the keys, and not a copy for somebody else.
+bool holds_keys(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::any_of(std::begin(kKeyFiles), std::end(kKeyFiles), [&](const char* name) {
+    return std::filesystem::exists(std::filesystem::symlink_status(folder / name, ignored));
+  });
+}
 
 class LogVerifier {
  public:
@@ -57,11 +67,17 @@ class LogVerifier {
   Result<void> announce_timestamps();
   Result<void> check_chunks();
   Result<void> check_chunk(Queries& queries, Progress& p, std::uint64_t from, std::uint64_t to);
+  Result<void> check_gap(Queries& queries, Progress& p, std::uint64_t from, std::uint64_t to);
+  Result<void> find_stray_rows(Queries& queries);
+  void check_stray_rows();
   void check_leaf(Queries& queries, Progress& p, std::uint64_t index, const LeafRow* row);
   static void check_pruned(Progress& p, const LeafRow& row);
+  void check_pruned_contents(Queries& queries, Progress& p, std::uint64_t index) const;
   Result<void> read_pruned_state(Queries& queries, Progress& p) const;
+  std::optional<Checkpoint> open_stored(Progress& p, const StoredCheckpoint& row, Bytes root);
   void check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root);
   void check_id(Queries& queries, Progress& p, std::uint64_t index, const ReadLeaf& leaf);
+  void check_destroyed(Progress& p, std::uint64_t index, const Json& erasure);
   void check_columns(Progress& p, const LeafRow& row, const ReadLeaf& leaf);
   Result<void> check_contents(Queries& queries, Progress& p, std::uint64_t index,
                               const LeafHead& head);
@@ -85,7 +101,7 @@ class LogVerifier {
   std::optional<StoredCheckpoint> newest_;
   std::uint64_t rows_ = 0;  // leaves stored
   TimestampCheck timestamps_{std::nullopt};
-  bool contents_beyond_ = false;  // of leaves that are not there
+  std::vector<StrayRow> stray_;  // of no leaf
   Progress progress_;
 };
 
@@ -175,16 +191,12 @@ Result<void> LogVerifier::check_database() {
 }
 
 Result<void> LogVerifier::read_ends() {
+  const Progress before = progress_;  // it may be read again
   return connection_->read([&](Queries& queries) -> Result<void> {
     auto newest = queries.newest_checkpoint();
     if (!newest) return newest.error();
     const auto leaves = queries.leaf_count();
     if (!leaves) return leaves.error();
-    auto beyond = queries.contents(*leaves * kContentsMax, INT64_MAX, [&](const ContentRow&) {
-      contents_beyond_ = true;
-      return false;
-    });
-    if (!beyond) return beyond;
     const auto first = queries.leaf(0);
     const Errc missing = first ? Errc::not_found : first.error().code;
     if (missing != Errc::not_found && missing != Errc::erased) return first.error();
@@ -193,8 +205,36 @@ Result<void> LogVerifier::read_ends() {
     const auto json = first ? parse_json(*first) : Result<Json>(first.error());
     first_leaf_ = json && json->is_object() ? *json : Json();
     chain_ = read_key_chain(queries, rows_);
-    return {};
+    progress_ = before;
+    return find_stray_rows(queries);
   });
+}
+
+Result<void> LogVerifier::find_stray_rows(Queries& queries) {
+  auto below = queries.rows_below();
+  if (!below) return below.error();
+  auto beyond = queries.rows_beyond(rows_);
+  if (!beyond) return beyond.error();
+  stray_ = std::move(*below);
+  stray_.insert(stray_.end(), beyond->begin(), beyond->end());
+  return queries.checkpoints(rows_, INT64_MAX, [&](const StoredCheckpoint& row, Bytes root) {
+    open_stored(progress_, row, root);
+    return true;
+  });
+}
+
+/// Beyond the last leaf a cut leaves contents and signed checkpoints. Nothing of the log's own making leaves the rest.
+void LogVerifier::check_stray_rows() {
+  for (const StrayRow& row : stray_) {
+    if (row.table == "checkpoint" && row.key > 0) continue;  // opened by find_stray_rows()
+    const std::string name = "the row " + std::to_string(row.key) + " of the table " + row.table;
+    if (row.table == "content" && row.key >= 0) {
+      progress_.findings.add(Verdict::truncated, "content_extra",
+                             name + " is of a leaf that is not there", rows_);
+    } else {
+      progress_.findings.tampered("stray_row", name + " is of no leaf that there can be");
+    }
+  }
 }
 
 Result<void> LogVerifier::choose_key() {
@@ -222,21 +262,12 @@ Result<void> LogVerifier::choose_key() {
                  "the newest checkpoint covers " + std::to_string(size) +
                      " leaves, but there are " + std::to_string(rows_),
                  rows_);
-    const auto head =
-        chain_ ? open_checkpoint(newest_->note, *chain_) : Result<Checkpoint>(chain_.error());
-    if (head && *head != Checkpoint{chain_->origin(), newest_->size, newest_->root}) {
-      findings.tampered("checkpoint_columns",
-                        "the newest checkpoint: a column does not say what the note says", size);
-    }
   }
   if (rows_ > size) {
     findings.tampered("leaf_unsigned",
                       std::to_string(rows_ - size) + " leaves are under no checkpoint", size);
   }
-  if (contents_beyond_) {
-    findings.add(Verdict::truncated, "content_extra",
-                 "there are contents of leaves that are not there", rows_);
-  }
+  check_stray_rows();
   if (options_.checkpoint.empty() || !chain_) return {};
   return expect_given(options_.checkpoint, *chain_, rows_, progress_.heads, findings);
 }
@@ -246,14 +277,16 @@ void LogVerifier::check_keys_database() {
   auto keys = Keys::open(folder_, Keys::Mode::read);
   if (!keys) {
     contents_unchecked_ = keys.error().message();
-    // Who was given the log without its keys has a whole log all the same; a crash may have left keys.db with a
-    // transaction that only a writer can take back; and a newer program may have brought it to a newer form.
+    // Who was given the log without its keys has a whole log all the same. Beside a key they should be there; but a crash
+    // may have left keys.db with a transaction that only a writer can take back, a newer program may have brought it to a
+    // newer form, and another user may not read it: that nobody changed the contents cannot be said, nor that somebody did.
     const Errc code = keys.error().code;
-    if (code == Errc::not_found || code == Errc::storage_failed || code == Errc::newer_version) {
-      return;
-    }
-    progress_.findings.tampered("keys",
-                                "the contents' keys cannot be read: " + contents_unchecked_);
+    const bool unread = code == Errc::not_found || code == Errc::storage_failed ||
+                        code == Errc::newer_version || code == Errc::invalid_input;
+    if (unread && !holds_keys(folder_)) return;
+    progress_.findings.add(unread ? Verdict::valid_unwitnessed : Verdict::tampered,
+                           unread ? "contents_unchecked" : "keys",
+                           "the contents' keys cannot be read: " + contents_unchecked_);
     return;
   }
   if (first_leaf_.is_object() && (*keys)->id() != text_at(first_leaf_, "keys_id")) {
@@ -339,18 +372,40 @@ Result<void> LogVerifier::announce_timestamps() {
 
 Result<void> LogVerifier::check_chunks() {
   progress_.heads.reached(0, [] { return empty_root(); });
-  for (std::uint64_t from = 0; from < rows_; from += kChunk) {
-    const std::uint64_t to = std::min(from + kChunk, rows_);
-    auto chunk = connection_->read([&](Queries& queries) -> Result<void> {
+  for (std::uint64_t from = 0, to = 0; from < rows_; from = to) {
+    // What is read again is begun again.
+    auto chunk = connection_->read([&](Queries& queries) -> Result<Progress> {
       Progress p = progress_;
-      if (auto done = check_chunk(queries, p, from, to); !done) return done;
-      progress_ = std::move(p);
-      return {};
+      const auto next = queries.next_leaf(from);
+      if (!next) return next.error();
+      const std::uint64_t begin = std::min(next->value_or(rows_), rows_);
+      to = begin > from ? begin : from + std::min(kChunk, rows_ - from);
+      auto done =
+          begin > from ? check_gap(queries, p, from, to) : check_chunk(queries, p, from, to);
+      if (!done) return done.error();
+      return p;
     });
-    if (!chunk) return chunk;
+    if (!chunk) return chunk.error();
+    progress_ = std::move(*chunk);
     if (options_.progress) options_.progress(to, rows_);
   }
   return {};
+}
+
+/// Leaves that are not there: one row with a huge index makes a gap that nobody could count through.
+Result<void> LogVerifier::check_gap(Queries& queries, Progress& p, std::uint64_t from,
+                                    std::uint64_t to) {
+  p.findings.tampered("leaf_missing",
+                      to - from == 1 ? "leaf " + std::to_string(from) + " is missing"
+                                     : "leaves " + std::to_string(from) + " to " +
+                                           std::to_string(to - 1) + " are missing",
+                      from);
+  p.leaves.skip();
+  p.nodes.add_missing(to - from);
+  return queries.checkpoints(from, to, [&](const StoredCheckpoint& row, Bytes root) {
+    check_checkpoint(p, row, root);
+    return true;
+  });
 }
 
 Result<void> LogVerifier::check_chunk(Queries& queries, Progress& p, std::uint64_t from,
@@ -419,6 +474,20 @@ void LogVerifier::check_pruned(Progress& p, const LeafRow& row) {
   ++p.gone;
 }
 
+/// Nothing proves a content of a leaf that is gone: none may be there.
+void LogVerifier::check_pruned_contents(Queries& queries, Progress& p, std::uint64_t index) const {
+  if (!options_.contents) return;
+  const std::uint64_t first = index * kContentsMax;
+  auto read = queries.contents(first, first + kContentsMax, [&](const ContentRow& row) {
+    if (row.erased) return true;
+    p.findings.tampered("content_extra",
+                        "leaf " + std::to_string(index) + " was pruned, and has a content still",
+                        index);
+    return false;
+  });
+  if (!read) p.findings.tampered("database", read.error().what, index);
+}
+
 void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
                              const LeafRow* row) {
   if (row == nullptr) {
@@ -427,7 +496,10 @@ void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
     p.nodes.add_missing();
     return;
   }
-  if (row->bytes.empty()) return check_pruned(p, *row);
+  if (row->bytes.empty()) {
+    check_pruned(p, *row);
+    return check_pruned_contents(queries, p, index);
+  }
   p.prune_unfinished |= p.pruned.covers(index);
   p.nodes.add(leaf_hash(row->bytes), row->hashes, p.findings);
   ++p.checked_leaves;
@@ -438,10 +510,24 @@ void LogVerifier::check_leaf(Queries& queries, Progress& p, std::uint64_t index,
   if (leaf->head.type == "timestamp" && chain_) timestamps_.met(index, p.findings);
   if (leaf->head.type == "erasure" && options_.contents) {
     p.erasures.named(index, leaf->json, p.findings);
+    check_destroyed(p, index, leaf->json);
   }
   if (auto done = check_contents(queries, p, index, leaf->head); !done) {
     p.findings.tampered("database", done.error().what, index);
   }
+}
+
+/// A subject's erasure names the key that it destroyed. An older keys.db that was put back has it still.
+void LogVerifier::check_destroyed(Progress& p, std::uint64_t index, const Json& erasure) {
+  const Json* const named = member(erasure, "key");
+  // Of the very last leaf the key may be about to go: now, or when the log is opened next.
+  if (!keys_ || named == nullptr || !named->is_number_integer() || index + 1 == rows_) return;
+  const auto key = keys_->key(named->get<std::int64_t>());
+  if (!key && key.error().code != Errc::tampered) return;  // it is gone, or cannot be read
+  p.findings.tampered("key_not_destroyed",
+                      "leaf " + std::to_string(index) + " says that the key " + named->dump() +
+                          " was destroyed, but keys.db holds it",
+                      index);
 }
 
 void LogVerifier::check_columns(Progress& p, const LeafRow& row, const ReadLeaf& leaf) {
@@ -467,31 +553,44 @@ void LogVerifier::check_id(Queries& queries, Progress& p, std::uint64_t index,
   }
 }
 
-void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root) {
+/// What a checkpoint says, if the log's key signed it and its columns say the same.
+std::optional<Checkpoint> LogVerifier::open_stored(Progress& p, const StoredCheckpoint& row,
+                                                   Bytes root) {
   const std::string name = "the checkpoint of size " + std::to_string(row.size);
-  if (!chain_) return;
-  const auto opened = open_checkpoint(row.note, *chain_);
+  if (!chain_) return std::nullopt;
+  auto opened = open_checkpoint(row.note, *chain_);
   if (!opened) {
     if (opened.error().code == Errc::not_found) {
       if (p.foreign_checkpoints++ == 0) p.first_foreign = row.size;
     } else {
       p.findings.tampered("checkpoint_signature", name + ": " + opened.error().what, row.size);
     }
-    return;
-  }
-  const bool columns = opened->size == row.size && as_text(root) == as_text(opened->root.view()) &&
-                       (p.leaves.incomplete() || row.open_from < p.leaves.pruned_below() ||
-                        row.open_from == p.leaves.open_from(row.size));
-  if (!columns) {
-    p.findings.tampered("checkpoint_columns", name + ": a column does not say what the note says",
-                        row.size);
+    return std::nullopt;
   }
   if (opened->origin != chain_->origin()) {
     p.findings.tampered("checkpoint_origin", name + " is of another log, " + opened->origin,
                         row.size);
-  } else if (opened->size == row.size && p.nodes.complete()) {
-    p.heads.own(*opened, p.nodes.root());
+    return std::nullopt;
   }
+  if (opened->size != row.size || as_text(root) != as_text(opened->root.view())) {
+    p.findings.tampered("checkpoint_columns", name + ": a column does not say what the note says",
+                        row.size);
+    if (opened->size != row.size) return std::nullopt;
+  }
+  return std::move(*opened);
+}
+
+void LogVerifier::check_checkpoint(Progress& p, const StoredCheckpoint& row, Bytes root) {
+  const auto opened = open_stored(p, row, root);
+  if (!opened) return;
+  if (!p.leaves.incomplete() && row.open_from >= p.leaves.pruned_below() &&
+      row.open_from != p.leaves.open_from(row.size)) {
+    p.findings.tampered("checkpoint_columns",
+                        "the checkpoint of size " + std::to_string(row.size) +
+                            ": a column does not say which request was open",
+                        row.size);
+  }
+  if (p.nodes.complete()) p.heads.own(*opened, p.nodes.root());
 }
 
 Result<void> LogVerifier::check_contents(Queries& queries, Progress& p, std::uint64_t index,

@@ -1,9 +1,9 @@
 #include "audit/findings.hpp"
 #include "audit/merkle.hpp"
 #include "audit/proof.hpp"
+#include "audit/strict_json.hpp"
 #include "audit/verify_leaf.hpp"
 #include "audit/verify_timestamp.hpp"
-#include "schema/canonical_json.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -28,7 +28,7 @@ struct Receipt {
 Result<std::vector<std::string>> read_rotations(std::string_view text) {
   std::vector<std::string> notes;
   if (text.empty()) return notes;
-  const auto json = parse_json(text);
+  const auto json = parse_strict_json(text);
   if (!json || !json->is_array()) return invalid("what follows its leaf is no list of notes");
   for (const Json& note : *json) {
     if (!note.is_string()) return invalid("what follows its leaf is no list of notes");
@@ -49,7 +49,7 @@ Result<Receipt> read_receipt(std::string_view text) {
   std::string leaf;
   std::string proof_text(text);
   if (text.starts_with("{")) {
-    const auto json = parse_json(text);
+    const auto json = parse_strict_json(text);
     if (!json) return invalid(json.error().what);
     for (const auto& [name, to] : {std::pair("receipt", &proof_text), std::pair("leaf", &leaf)}) {
       const auto found = json->find(name);

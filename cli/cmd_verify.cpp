@@ -30,8 +30,9 @@ void print_problems(const std::vector<audit::Problem>& problems) {
 }
 
 /// What is wrong comes right after the verdict.
-void print_verdict(audit::Verdict verdict, const std::vector<audit::Problem>& problems) {
-  std::cout << audit::verdict_name(verdict) << '\n';
+void print_verdict(audit::Verdict verdict, const std::vector<audit::Problem>& problems,
+                   const std::string& but = "") {
+  std::cout << audit::verdict_name(verdict) << but << '\n';
   print_problems(problems);
 }
 
@@ -54,7 +55,8 @@ OrderedJson json_of(const audit::TimestampFinding& stamp, bool checked) {
 }
 
 void print_report(const audit::VerifyReport& report, bool tsa_given) {
-  print_verdict(report.verdict, report.problems);
+  print_verdict(report.verdict, report.problems,
+                report.contents_unchecked.empty() ? "" : ", contents NOT CHECKED");
   std::cout << "  origin    " << one_line(report.origin) << '\n'
             << "  size      " << report.size << " leaves, " << report.checked_leaves << " checked\n"
             << "  root      " << report.root.hex() << '\n'

@@ -188,10 +188,22 @@ Result<std::vector<std::int32_t>> parse_ids(const std::string& text) {
   return ids;
 }
 
+namespace {
+
+/// Without the white space around it, which no key has.
+std::string trimmed(const std::string& text) {
+  constexpr const char* kSpace = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+}  // namespace
+
 Result<std::string> read_key(const std::string& key) {
   std::error_code ignored;
   const bool file = std::filesystem::exists(key, ignored);
-  if (key.empty() || (key.find('+') != std::string::npos && !file)) return key;
+  if (key.empty() || (key.find('+') != std::string::npos && !file)) return trimmed(key);
   if (!file && key != "-") {
     return Error{Errc::invalid_input,
                  "neither a public key (NAME+HASH+BASE64) nor a file that holds one",
@@ -199,8 +211,7 @@ Result<std::string> read_key(const std::string& key) {
   }
   auto text = read_input(key);
   if (!text) return text.error();
-  while (!text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
-  return *text;
+  return trimmed(*text);
 }
 
 namespace {

@@ -9,7 +9,8 @@ that holds it) as you have it from somewhere else than the bundle; without it th
 --checkpoint names an older checkpoint of this log that you kept: the bundle must contain that very tree.
 --receipt names what `verbatim receipt` wrote: one leaf with its proof and checkpoint.
 
-A time stamp (RFC 3161) must be of a checkpoint of this very log. Whose stamp it is, this script does not check: it writes
+A time stamp (RFC 3161) must be of a checkpoint of this very log. Its signature, and whose it is, this script does not check
+(`verbatim verify --tsa-ca` does), and VALID says nothing of it: a line `UNCHECKED` does. The script writes
 neither token nor note anywhere, and `openssl ts -verify -token_in` wants both (leaves of type `timestamp` hold them).
 
 Checks, in this order:
@@ -34,6 +35,9 @@ import unicodedata
 import zlib
 
 FORMATS = ("verbatim-evidence/1", "verbatim-evidence/2")  # of a whole log; of one that was pruned
+
+
+UNCHECKED = "UNCHECKED  the time stamp's signature: whether it is an authority's, and its time true, is not known here"
 
 
 class Invalid(Exception):
@@ -96,14 +100,14 @@ def read_json(raw, what, canonical=False):
 
 
 def below(values):
-    """What is directly in these values."""
+    """The objects and arrays that are directly in these values."""
     inner = []
     for value in values:
         if isinstance(value, dict):
             inner.extend(value.values())
         elif isinstance(value, list):
             inner.extend(value)
-    return inner
+    return [value for value in inner if isinstance(value, (dict, list))]
 
 
 def is_whole(value):
@@ -402,7 +406,7 @@ def parse_vkey(vkey):
 def split_note(note):
     """(text, [(name, raw signature), ...]), nothing of it verified."""
     text, separator, signatures = note.rpartition("\n\n")
-    if not separator or not signatures.endswith("\n") or re.search(r"[\x00-\x09\x0b-\x1f]", note) or len(note) > 1 << 20:
+    if not separator or not signatures.endswith("\n") or re.search(r"[\x00-\x09\x0b-\x1f]", note) or len(note.encode()) > 1 << 20:
         raise Invalid("the checkpoint is not a signed note")
     signed_by = []
     for line in signatures[:-1].split("\n"):
@@ -907,7 +911,10 @@ def dsse_base64(text, what):
 
 def check_manifest_signature(bundle, manifest_bytes, manifest, head, problems):
     """A Sigstore bundle with one signature, by the log's key, under a statement about this manifest and this tree."""
-    signed = read_json(bundle.read("manifest.sig.json"), "manifest.sig.json")
+    raw = bundle.read("manifest.sig.json")
+    if len(raw) > 1 << 20:
+        raise Invalid("manifest.sig.json is larger than 1 MiB")
+    signed = read_json(raw, "manifest.sig.json")
     envelope, kind = signed["dsseEnvelope"], "application/vnd.in-toto+json"
     if envelope["payloadType"] != kind or len(envelope["signatures"]) != 1:
         raise Invalid("manifest.sig.json must hold one signature, under an in-toto statement")
@@ -995,8 +1002,8 @@ def verify(bundle, trusted_key, kept):
     for verdict in sorted(set(last.values())):
         say("replayed   %d records: %s" % (list(last.values()).count(verdict), verdict))
     if stamped:
-        say("stamped    %d times; the last says that %d leaves were there at %s (whose stamp: not checked here)"
-            % (stamps, *stamped))
+        say("stamped    %d times; the last says that %d leaves were there at %s" % (stamps, *stamped))
+        say(UNCHECKED)
     say("key        " + vkey + ("" if trusted_key else "  (named by the bundle itself: pass --key to pin it)"))
     return problems
 
@@ -1010,6 +1017,8 @@ def read_receipt(text):
     if text.startswith("{"):
         both = read_json(text.encode(), "the receipt")
         text, leaf = both["receipt"], both["leaf"].encode() or None
+    if len(text.encode()) > 1 << 20:
+        raise Invalid("the receipt is larger than 1 MiB")
     head, separator, note = text.partition("\n\n")
     lines = head.split("\n")
     if not separator or lines.pop(0) != "c2sp.org/tlog-proof@v1":
@@ -1080,7 +1089,8 @@ def verify_receipt(text, vkey, kept):
     say("index      %d of %d leaves" % (index, size))
     say("leaf       " + leaf.decode())
     if time:
-        say("stamped    at %s (whose stamp: not checked here)" % time)
+        say("stamped    at %s" % time)
+        say(UNCHECKED)
     return problems
 
 
@@ -1117,10 +1127,10 @@ def main(arguments):
     try:
         if key is not None:
             if os.path.isfile(key):
-                key = text_of(key).strip()
+                key = text_of(key)
             elif "+" not in key:
                 raise Invalid("%s is neither a public key (NAME+HASH+BASE64) nor a file that holds one" % key)
-            key = key.strip()
+            key = key.strip(" \t\r\n")
             parse_vkey(key)
         kept = given["--checkpoint"] and text_of(given["--checkpoint"])
         receipt = given["--receipt"] and text_of(given["--receipt"])

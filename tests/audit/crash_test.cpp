@@ -115,7 +115,9 @@ TEST_F(CrashTest, AKilledWritersLogVerifiesBeforeItIsOpenedAgain) {
       EXPECT_TRUE(acknowledged.empty());
       continue;
     }
-    EXPECT_EQ(report->verdict, Verdict::valid)
+    // keys.db may hold a transaction that only a writer takes back.
+    const bool unread = kinds(*report) == std::vector<std::string>{"contents_unchecked"};
+    EXPECT_EQ(report->verdict, unread ? Verdict::valid_unwitnessed : Verdict::valid)
         << (report->problems.empty() ? "" : report->problems[0].detail);
   }
   open();

@@ -322,6 +322,32 @@ TEST_F(ErasureTest, AKeyWhoseErasureACrashCutOffIsDestroyedAtTheNextStart) {
   EXPECT_EQ(outcome(), "VALID");
 }
 
+TEST_F(ErasureTest, AKeyThatALeafCallsDestroyedIsNotThere) {
+  exchange_of("alice");
+  const auto keys = folder / "keys.db";
+  const auto before = folder.string() + ".backup";
+  fs::copy_file(keys, before);
+  (void)log->erase(of_subject("alice")).value();
+  close();
+  EXPECT_EQ(outcome(), "VALID");
+  fs::copy_file(before, keys, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(outcome(), "TAMPERED key_not_destroyed");
+  open();  // destroys it again
+  close();
+  EXPECT_EQ(outcome(), "VALID");
+}
+
+TEST_F(ErasureTest, NobodyIsToldThatAKeyIsGoneWhichIsThere) {
+  exchange_of("alice");
+  attack("CREATE TRIGGER t BEFORE UPDATE ON kek BEGIN SELECT RAISE(IGNORE); END", "keys.db");
+  EXPECT_FALSE(log->erase(of_subject("alice")));
+  attack("DROP TRIGGER t", "keys.db");
+  close();
+  open();  // what is decided is finished
+  close();
+  EXPECT_EQ(outcome(), "VALID");
+}
+
 TEST_F(ErasureTest, EachContentThatIsGoneIsNamedByExactlyItsLeaf) {
   const Appended gone = exchange_of("alice");
   const Appended other = exchange_of("bob");

@@ -24,6 +24,17 @@ TEST_F(LogTest, EveryFileOfAnOpenLogIsItsOwnersAlone) {
   }
 }
 
+TEST_F(LogTest, NoSecondTreeIsBegunWithTheKeysOfTheFirst) {
+  open();
+  exchange();
+  close();
+  fs::remove(folder / "log.db");
+  fs::remove(folder / "high-water");
+  EXPECT_EQ(refusal().code, Errc::tampered);
+  EXPECT_FALSE(fs::exists(folder / "log.db"));
+  EXPECT_FALSE(fs::exists(folder / "high-water"));
+}
+
 TEST_F(LogTest, DeletingTheLockFileLetsNobodyIn) {
   open();
   fs::remove(folder / "lock");

@@ -103,7 +103,9 @@ TEST_P(PowerLossTest, NothingThatWasAcknowledgedIsLost) {
     acknowledged_in_all += acknowledged.size();
 
     const VerifyReport before = verified();
-    ASSERT_EQ(before.verdict, Verdict::valid)
+    // keys.db may hold a transaction that only a writer takes back.
+    const bool unread = kinds(before) == std::vector<std::string>{"contents_unchecked"};
+    ASSERT_EQ(before.verdict, unread ? Verdict::valid_unwitnessed : Verdict::valid)
         << (before.problems.empty() ? "" : before.problems[0].kind + before.problems[0].detail);
     auto again = Log::open(strict(), clock);
     ASSERT_TRUE(again) << again.error().message();

@@ -2,6 +2,7 @@
 
 #include "audit/merkle.hpp"
 #include "audit/queries.hpp"
+#include "audit/read_connection.hpp"
 #include "audit/signer.hpp"
 #include "schema/file.hpp"
 #include "tests/audit/fixture.hpp"
@@ -269,9 +270,88 @@ TEST_F(VerifyTest, AnotherLogsKeysAreNotThisLogs) {
   EXPECT_EQ(refusal().code, Errc::tampered);
 }
 
+// Rows outside of the tree: CHECKs stop nobody who holds the file.
+
+constexpr const char* kAnyRow = "PRAGMA ignore_check_constraints = 1; ";
+constexpr const char* kLeafAt =
+    "INSERT INTO leaf (idx, id, type, time_us, status, model, route, cache, tenant, hashes, "
+    "bytes) ";
+
+TEST_F(VerifyTest, ARowOfNoLeafIsNamedAndNothingIsAppended) {
+  const std::string leaf_like =
+      "id, type, time_us, status, model, route, cache, tenant, hashes, bytes"
+      " FROM leaf WHERE idx = 2";
+  const std::string content_like = "kek, codec, dek, sealed FROM content WHERE id = 32";
+  const auto whole = backup();
+  for (const auto& [sql, expected] : std::map<std::string, std::string>{
+           {kLeafAt + ("SELECT -1, " + leaf_like), "TAMPERED stray_row"},
+           {kLeafAt + ("SELECT 9223372036854775807, " + leaf_like),
+            "TAMPERED leaf_unsigned stray_row leaf_missing"},
+           {"INSERT INTO content SELECT -5, " + content_like, "TAMPERED stray_row"},
+           {"INSERT INTO content SELECT 9223372036854775807, " + content_like,
+            "TRUNCATED content_extra"},
+           {"INSERT INTO content SELECT 43 * 16, " + content_like, "TRUNCATED content_extra"},
+           {"INSERT INTO checkpoint VALUES (0, x'00', 0, 'rubbish')", "TAMPERED stray_row"},
+           {"INSERT INTO checkpoint VALUES (-1, x'00', -1, 'rubbish')", "TAMPERED stray_row"},
+           {"INSERT INTO checkpoint VALUES (44, zeroblob(32), 0, 'rubbish')",
+            "TAMPERED checkpoint_signature leaf_missing"}}) {
+    attack_without_triggers(kAnyRow + sql);
+    EXPECT_EQ(outcome(), expected) << sql;
+    EXPECT_EQ(refusal().code, Errc::tampered) << sql;
+    restore(whole, "log.db");
+  }
+  EXPECT_EQ(outcome(), "VALID");
+}
+
+TEST_F(VerifyTest, AForgedLeafBelowTheTreeIsNoLeaf) {
+  const std::string id = "x'01a22e55000070008000000000000000'";
+  const auto forge = [&](const std::string& type, const std::string& bytes) {
+    return kLeafAt +
+           ("SELECT -1, " + id + ", '" + type + "', " + std::to_string(kNow) +
+            ", 'upstream_error', 'evil', NULL, NULL, 'victim', x'', CAST('" + bytes + "' AS BLOB)");
+  };
+  attack_without_triggers(kAnyRow + forge("prune", R"({"minimum_index":256,"kept":[]})"));
+  const auto connection = ReadConnection::open(folder / "log.db").value();
+  const auto found = connection->read([](Queries& queries) -> Result<bool> {
+    auto prune = queries.newest_prune(100);
+    if (!prune) return prune.error();
+    return prune->has_value();
+  });
+  EXPECT_FALSE(found.value());
+  attack_without_triggers(kAnyRow + std::string("UPDATE leaf SET type = 'request' WHERE idx = -1"));
+  RecordFilter filter;
+  filter.tenant = "victim";
+  EXPECT_TRUE(reader()->list(filter)->empty());
+  EXPECT_EQ(reader()->list({})->size(), 20U);
+}
+
+TEST_F(VerifyTest, ALeafFarBeyondIsNamedAndDoesNotKeepTheVerifier) {
+  attack_without_triggers(
+      kLeafAt + std::string("SELECT 10000000000, id, type, time_us, status, model, route, cache, "
+                            "tenant, hashes, bytes FROM leaf WHERE idx = 42"));
+  const std::string found = outcome();
+  EXPECT_TRUE(found.starts_with("TAMPERED leaf_unsigned leaf_missing")) << found;
+  EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
 TEST_F(VerifyTest, DroppedTriggersAreNamed) {
   attack("DROP TRIGGER leaf_only_pruned; CREATE TABLE mine (x)");
   EXPECT_EQ(outcome(), "TAMPERED trigger_missing schema");
+}
+
+TEST_F(VerifyTest, ATriggerThatSomebodyAddedIsNamedAndNothingIsAppended) {
+  const std::string ignore = "CREATE TRIGGER t BEFORE UPDATE ON %s BEGIN SELECT RAISE(IGNORE); END";
+  for (const auto& [file, table, found] :
+       {std::tuple("log.db", "content", "TAMPERED schema"), {"keys.db", "kek", "TAMPERED keys"}}) {
+    const std::string sql = std::string(ignore).replace(ignore.find("%s"), 2, table);
+    attack(sql, file);
+    EXPECT_EQ(outcome(), found) << file;
+    const Error refused = refusal();
+    EXPECT_EQ(refused.code, Errc::tampered) << file;
+    EXPECT_NE(refused.what.find("trigger t"), std::string::npos) << refused.what;
+    attack("DROP TRIGGER t", file);
+  }
+  EXPECT_EQ(outcome(), "VALID");
 }
 
 TEST_F(VerifyTest, TriggersRefuseWhatTheLogNeverDoes) {
@@ -341,7 +421,7 @@ INSTANTIATE_TEST_SUITE_P(
         Flip{"node_gone", "UPDATE leaf SET hashes = substr(hashes, 1, 64) WHERE idx = 7",
              "TAMPERED node_missing"},
         Flip{"checkpoint_size", "UPDATE checkpoint SET size = 100 WHERE size = 43",
-             "TAMPERED leaf_missing checkpoint_columns"},
+             "TAMPERED checkpoint_columns leaf_missing"},
         Flip{"checkpoint_root", "UPDATE checkpoint SET " FLIPPED("root") " WHERE size = 20",
              "TAMPERED checkpoint_columns"},
         Flip{"checkpoint_open_from", "UPDATE checkpoint SET open_from = 0 WHERE size = 20",
@@ -409,7 +489,7 @@ TEST_F(VerifyTest, ANewerVersionIsRefusedByNameAndLeftAlone) {
   EXPECT_EQ(outcome(), "VALID");
   attack("PRAGMA user_version = 2", "keys.db");
   EXPECT_EQ(refusal().code, Errc::newer_version);
-  EXPECT_EQ(outcome(), "VALID");  // as without the keys: nothing of the log was changed
+  EXPECT_EQ(outcome(), "VALID_UNWITNESSED contents_unchecked");  // nothing of the tree was changed
   EXPECT_NE(verified().contents_unchecked.find("newer"), std::string::npos);
 }
 
@@ -420,6 +500,19 @@ TEST_F(VerifyTest, WhatIsNoFileIsNoDatabase) {
             Errc::invalid_input);  // and nobody waits for a writer to the pipe
   EXPECT_EQ(LogReader::open(folder).error().code, Errc::invalid_input);
   EXPECT_EQ(refusal().code, Errc::invalid_input);
+}
+
+TEST_F(VerifyTest, WhatIsNoFileBesideADatabaseIsRefused) {
+  for (const char* name : {"log.db-journal", "log.db-wal", "log.db-shm", "keys.db-journal"}) {
+    const auto path = folder / name;
+    std::filesystem::remove(path);
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    EXPECT_EQ(refusal().code, Errc::invalid_input) << name;
+    const auto report = verify(folder, {});
+    EXPECT_TRUE(!report || report->verdict != Verdict::valid) << name;
+    std::filesystem::remove(path);
+  }
+  EXPECT_EQ(outcome(), "VALID");
 }
 
 TEST_F(VerifyTest, AVersionNumberHidesNothing) {
@@ -462,14 +555,24 @@ TEST_F(VerifyTest, ALogWithoutItsKeysIsWholeAndSaysThatContentsWereNotOpened) {
   for (const char* file : {"master.key", "keys.db"}) {
     const auto path = folder / file;
     std::filesystem::rename(path, folder.string() + ".backup");
+    // Beside a key of the log the others should be there.
+    EXPECT_EQ(outcome(), "VALID_UNWITNESSED contents_unchecked") << file;
     const VerifyReport report = verified();
-    EXPECT_EQ(report.verdict, Verdict::valid) << file;
-    EXPECT_TRUE(report.problems.empty());
     EXPECT_EQ(report.checked_contents, 0u);
     EXPECT_NE(report.contents_unchecked.find(file), std::string::npos) << report.contents_unchecked;
+    VerifyOptions tree;
+    tree.contents = false;
+    EXPECT_EQ(outcome(tree), "VALID");
     std::filesystem::rename(folder.string() + ".backup", path);
   }
   EXPECT_EQ(verified().contents_unchecked, "");
+  const auto copy = backup();
+  for (const char* file : {"master.key", "keys.db", "log.key"}) {
+    std::filesystem::remove(copy / file);
+  }
+  const VerifyReport given = verify(copy, {}).value();
+  EXPECT_EQ(given.verdict, Verdict::valid);
+  EXPECT_NE(given.contents_unchecked, "");
   std::ofstream(folder / "master.key") << "not a key";
   EXPECT_EQ(outcome(), "TAMPERED keys");
 }

@@ -193,7 +193,8 @@ class VerifiersAgree(support.ProgramTest):
     def test_what_is_signed_anew_unchanged_or_with_an_unknown_leaf_is_valid_for_both(self):
         for forger in (self.whole, self.pruned):
             self.assert_valid_for_both(self.forged(forger))
-            good = [leaf("note"), with_text("[" * 500 + "]" * 500), with_text("[9007199254740992,-9007199254740992]"),
+            good = [leaf("note"), with_text("[" * 511 + "]" * 511), with_text('{"a":' * 511 + "1" + "}" * 511),
+                    with_text("[9007199254740992,-9007199254740992]"),
                     with_members('"\\u0000\\b\\u001f\\"\\\\\x7f\u2028/":1,"\U00010000":1,"\uffff":2')]
             for entry in good:
                 entry = entry if isinstance(entry, bytes) else canonical(entry)
@@ -228,6 +229,7 @@ class VerifiersAgree(support.ProgramTest):
             "version 4": [{**leaf(), "id": "0193a5e0-7c1a-4b3e-9d2f-000000000001"}], "upper case id": [{**leaf(), "id": leaf()["id"].upper()}],
             "a day": [leaf(time="2026-11-30")], "no microseconds": [leaf(time="2026-11-30T07:07:20Z")],
             "other zone": [leaf(time="2026-11-30T07:07:20.000000+01:00")], "leap second": [leaf(time="2026-11-30T07:07:60.000000Z")],
+            "year 0": [leaf(time="0000-01-01T00:00:00.000000Z")],
             "content twice": [leaf(contents=[{"field": "a", "commitment": digest, "bytes": 1}] * 2)]})
 
     def test_a_response_that_answers_no_open_request_is_refused(self):
@@ -370,6 +372,58 @@ class VerifiersAgree(support.ProgramTest):
                           "number": good.replace(f"\n{len(self.whole.leaves)}\n", "\n\u0661\n"),
                           "a tab": good.replace("\n\u2014", "\t\n\u2014"), "another text": good.replace("\n\n", "\nx\n\n")}.items():
             self.assert_refused(self.forged(self.whole, more={"checkpoint": bad.encode()}), what)
+
+    def test_json_that_two_programs_could_read_two_ways_is_refused(self):
+        def outer(text): return {"signature": lambda signed: canonical(signed)[:-1] + b',"zz":' + text + b"}"}
+        def inner(text): return {"manifest": lambda manifest: canonical(manifest)[:-1] + b',"zz":' + text + b"}"}
+        size = b'"size":%d' % len(self.whole.leaves)
+        for what, changes in {
+                "float": outer(b"1.5"), "2^53+1": outer(b"9007199254740993"), "less": outer(b"-9007199254740993"), "huge": outer(b"1" * 30),
+                "BOM": {"signature": lambda signed: b"\xef\xbb\xbf" + canonical(signed)},
+                "2 MiB": {"signature": lambda signed: canonical(signed) + b" " * (2 << 20)},
+                "manifest 1.5": inner(b"1.5"), "manifest 1e21": inner(b"1e+21"), "manifest 2^53+2": inner(b"9007199254740994"),
+                "statement float": {"statement": lambda said: canonical(said).replace(size, size + b".0")},
+                "statement BOM": {"statement": lambda said: b"\xef\xbb\xbf" + canonical(said)}}.items():
+            self.assert_refused(self.forged(self.whole, **changes), what)
+        self.assert_valid_for_both(self.forged(self.whole, **outer(b"9007199254740992")))
+        self.assert_valid_for_both(self.forged(self.whole, **inner(b"9007199254740992")))
+
+    def test_an_empty_tree_is_refused(self):
+        self.assert_refused(self.forged(self.whole, leaves=[]), "no leaf")
+
+    def test_folders_alone_count_for_nothing(self):
+        index = next(i for i, e in enumerate(self.whole.leaves) if b'"request.body"' in e)
+        hidden = {name: None for name in self.whole.files if name.startswith(f"contents/{index}/request.body")}
+        for name, more in (("contents/1/x", {}), ("kept/5", {}), ("x", {}), (f"contents/{index}/request.body", hidden)):
+            bundle = self.forged(self.whole, more=more)
+            (bundle / name).mkdir(parents=True)
+            self.assert_valid_for_both(bundle)
+        self.assert_refused(self.forged(self.whole, more={"kept/5/z": b"x"}), "a file in a folder under kept/")
+
+    def test_a_note_is_measured_in_bytes(self):
+        good = self.whole.tree_files(self.whole.leaves, 0)[0]["checkpoint"].decode()
+        for letters, judge in ((100, self.assert_valid_for_both), (600000, lambda bundle: self.assert_refused(bundle, "a note of 1.2 MB"))):
+            judge(self.forged(self.whole, more={"checkpoint": (good + "\u2014 " + "\u00e9" * letters + " AAAAAAA=\n").encode()}))
+
+    def test_a_receipt_and_its_key_are_read_one_way(self):
+        index = max(i for i, e in enumerate(self.pruned.leaves) if e is not None and b'"type":"request"' in e)
+        done = support.verbatim("receipt", str(index), "--data", self.made / "data", "--json")
+        self.assertEqual(done.code, 0, done)
+        receipt, key = self.folder / "receipt", self.folder / "key"
+        def judged(text, vkey):
+            receipt.write_text(text)
+            key.write_text(vkey)
+            program = support.verbatim("verify", "--receipt", receipt, "--key", key)
+            script = subprocess.run([sys.executable, "-I", "-B", str(SCRIPT), "--receipt", str(receipt), "--key", str(key)],
+                                    capture_output=True, timeout=120, cwd="/")
+            self.assertEqual(program.code == 0, script.returncode == 0, f"{program}\n{script}")
+            return program.code == 0
+        good = done.out.strip()
+        self.assertTrue(judged(good, self.whole.vkey))
+        self.assertTrue(judged(good, f"\n {self.whole.vkey}\t\r\n\n"))
+        for text in ("1.5", "1152921504606846976", "-9007199254740993"):
+            self.assertFalse(judged(good[:-1] + f',"zz":{text}}}', self.whole.vkey), text)
+        self.assertTrue(judged(good[:-1] + ',"zz":9007199254740992}', self.whole.vkey))
 
     # Zip files.
 

@@ -11,8 +11,12 @@
 
 namespace verbatim::audit {
 
+namespace {
+constexpr const char* kNote = "lock";
+}
+
 Result<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
-  const auto note = folder / "lock";
+  const auto note = folder / kNote;
   FolderLock lock;
   lock.folder_ = Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.folder_.ok()) {
@@ -40,6 +44,13 @@ Result<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
     return lock;
   }
   return lock;
+}
+
+void FolderLock::give_up(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::filesystem::remove(folder / kNote, ignored);
+  std::filesystem::remove(folder, ignored);  // as rmdir(2): only if empty
+  folder_ = Descriptor();
 }
 
 }  // namespace verbatim::audit

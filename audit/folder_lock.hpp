@@ -15,6 +15,8 @@ class FolderLock {
   FolderLock() = default;
   /// `unavailable` if another process, or another object in this one, holds it; `storage_failed`.
   [[nodiscard]] static Result<FolderLock> take(const std::filesystem::path& folder);
+  /// Gives the lock back, and removes the folder that was made for it, unless there is more in it than the lock's file.
+  void give_up(const std::filesystem::path& folder);
 
  private:
   Descriptor folder_;

@@ -148,9 +148,8 @@ Result<void> Log::Impl::open() {
   if (!there && !options_.create) {
     return Error{Errc::not_found, "there is no log", folder.string(), "start the gateway once"};
   }
-  if (std::filesystem::create_directories(folder, error)) {
-    std::filesystem::permissions(folder, std::filesystem::perms(0700), error);
-  }
+  const bool made = std::filesystem::create_directories(folder, error);
+  if (made) std::filesystem::permissions(folder, std::filesystem::perms(0700), error);
   if (error) {
     return Error{Errc::storage_failed, "cannot make the log's folder: " + error.message(),
                  folder.string(), ""};
@@ -167,7 +166,11 @@ Result<void> Log::Impl::open() {
   // A crash may have come between the first file and the first leaf: then the log is made as if anew.
   const bool fresh = mark->present ? mark->claimed_size() == 0 && !mark->damaged : !there;
   auto signer = open_signer(fresh);
-  if (!signer) return signer.error();
+  if (!signer) {
+    // Of a start that failed for its key no folder stays that looks like a log.
+    if (made) lock_.give_up(folder);
+    return signer.error();
+  }
   if (!there && !fresh) {
     return Error{Errc::tampered,
                  "log.db is gone, but the high-water mark says that the log had " +

@@ -305,6 +305,9 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
 
   auto models = gateway::load_models(*config);
   if (!models) return fail(models.error());
+  // Before there is a log: a start that fails leaves no folder behind.
+  auto addresses = gateway::BoundAddresses::take(*config);
+  if (!addresses) return fail(addresses.error());
   static const SystemClock clock;
   audit::LogOptions options;
   options.data_dir = context.data;
@@ -318,7 +321,8 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
   for (const auto& model : config->models) places.push_back({model.name, model.path});
   write_model_places(context.data, places);
 
-  auto server = gateway::Server::start(*config, clock, **log, std::move(*models));
+  auto server =
+      gateway::Server::start(*config, clock, **log, std::move(*models), std::move(*addresses));
   if (!server) return fail(server.error());
   announce(context, *config, **server);
   signals.start(**server, [&] { reload_config(context, flags, **server); });

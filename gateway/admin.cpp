@@ -2,11 +2,13 @@
 
 #include "gateway/dashboard.hpp"
 #include "gateway/header_rules.hpp"
+#include "gateway/host_rule.hpp"
 #include "gateway/http_text.hpp"
 #include "gateway/overview_metrics.hpp"
 
 #include <openssl/crypto.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,15 +51,25 @@ std::string metrics_text(const Services& services) {
                                services.observations, services.upstream_facts);
 }
 
-Page page_for(const RequestHead& head, const Services& services, audit::LogOverview* overview) {
-  const std::string_view path = std::string_view(head.target).substr(0, head.target.find('?'));
-  if (head.method != "GET" && head.method != "HEAD") return {405, "only GET\n"};
-  if (path == "/healthz") return {200, "ok\n"};
-  if (path == "/readyz") {
-    if (services.draining) return {503, "draining\n"};
-    if (!services.recorder.healthy()) return {503, "the audit log cannot be written\n"};
-    return {200, "ready\n"};
+/// Refuses what a browser asks for somebody else's page.
+std::optional<Page> find_misdirected(const RequestHead& head, const GatewayConfig& config) {
+  const std::string_view host = head.fields.get("host");
+  if (!answers_to(host, config.admin, config.admin_hosts)) {
+    return Page{421, "this listener does not answer to the name " + leaf_text(host, 256) +
+                         ": ask for its IP address, or add the name to gateway.admin_hosts\n"};
   }
+  if (from_another_site(head.fields)) return Page{403, "pages of other sites may not ask here\n"};
+  return std::nullopt;
+}
+
+Page page_for(const RequestHead& head, const Services& services, audit::LogOverview* overview) {
+  if (auto refusal = find_misdirected(head, services.config)) return std::move(*refusal);
+  const std::string_view path = std::string_view(head.target).substr(0, head.target.find('?'));
+  if (head.method != "GET" && head.method != "HEAD") {
+    return {405, "only GET and HEAD\n", Page().type, "", "GET, HEAD"};
+  }
+  if (path == "/healthz") return {200, "ok\n"};
+  if (path == "/readyz") return readiness(services);
   if (path == "/") {
     if (!has_token(head, services.config.admin_token)) {
       return {401, "a token is needed\n", "text/plain; charset=utf-8",
@@ -82,10 +94,16 @@ Page page_for(const RequestHead& head, const Services& services, audit::LogOverv
 
 }  // namespace
 
+Page readiness(const Services& services) {
+  if (services.draining) return {503, "draining\n"};
+  if (!services.recorder.healthy()) return {503, "the audit log cannot be written\n"};
+  return {200, "ready\n"};
+}
+
 net::awaitable<void> serve_admin(std::shared_ptr<ClientConnection> client, Services& services,
                                  audit::LogOverview* overview) {
   return serve_pages(
-      std::move(client), /*body_bytes_max=*/0,
+      std::move(client), services.clock, {0, services.config.timeouts.client_head},
       [&services, overview](RequestParser& request) {
         return page_for(request.head(), services, overview);
       },

@@ -74,7 +74,9 @@ void Capture::count(const std::string& field, const RedactionCounts& counts) {
   if (!counts.empty() && field != "request.headers") changed_ = true;
 }
 
-std::string Capture::target(std::string_view target) {
+std::string Capture::target(std::string_view raw_target) {
+  const std::string hidden = redacted_target(raw_target);
+  const std::string_view target = hidden;
   std::string_view path = target.substr(0, target.find('?'));
   const TextSearch search(rules_, taken_);
   RedactionCounts counts;
@@ -96,8 +98,7 @@ std::string Capture::target(std::string_view target) {
     if (level_ != CaptureLevel::full) {
       leave_out("route.target.query", "level");
     } else {
-      const std::string hidden = redacted_target(target);
-      std::string_view query = std::string_view(hidden).substr(hidden.find('?'));
+      std::string_view query = target.substr(target.find('?'));
       while (!query.empty()) {  // each name and each value by itself
         out.push_back(query.front());
         query.remove_prefix(1);

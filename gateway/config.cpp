@@ -250,6 +250,9 @@ std::string describe_config(const GatewayConfig& config) {
                            {"expires", key.expires_us == 0 ? "" : format_rfc3339(key.expires_us)}});
   }
   out["admin"] = config.admin_enabled ? config.admin.str() : "off";
+  out["hosts"] = config.hosts;
+  out["admin_hosts"] = config.admin_hosts;
+  out["health_path"] = config.health_path;
   out["admin_token"] = !config.admin_token.empty();  // whether, never which
   out["cache"] = {{"greedy", config.cache.greedy},
                   {"seeded", config.cache.seeded},

@@ -133,6 +133,11 @@ struct GatewayConfig {
   std::string signing_key;     ///< pkcs11: URI of the key of a log that is made anew; "": a file
   HostPort listen{"127.0.0.1", 8080};
   HostPort admin{"127.0.0.1", 0};
+  /// Names by which clients and operators may ask, beside the listeners' own (host_rule.hpp); "*": by any. Without `hosts`
+  /// clients may ask by any.
+  std::vector<std::string> hosts, admin_hosts;
+  /// Whether the gateway takes requests and can record, told to clients; "": the path is the upstreams'.
+  std::string health_path = "/healthz";
   std::string admin_token;  ///< asked for by /metrics; "" asks for none
   bool admin_enabled = true;
   TlsConfig tls;

@@ -3,6 +3,7 @@
 #include "audit/pkcs11_uri.hpp"
 #include "gateway/config.hpp"
 #include "gateway/config_capture.hpp"
+#include "gateway/request_target.hpp"
 #include "gateway/toml_reader.hpp"
 
 #include <algorithm>
@@ -152,11 +153,34 @@ void set_cache_policy(CachePolicy& cache, bool greedy, bool seeded, bool always)
   cache.always = always;
 }
 
+/// Names as they stand in Host, without a port, or "*".
+Reader::Setter host_names(Reader& reader, std::vector<std::string>& to) {
+  return [&reader, &to](const toml::node& node, const std::string& key) {
+    reader.texts(to)(node, key);
+    for (const std::string& name : to) {
+      if (name == "*" || host_of(name) == name) continue;
+      reader.fail(node, "'" + key + "': '" + name + "' is no host name, without a port, and not *");
+    }
+  };
+}
+
+Reader::Setter health_path(Reader& reader, std::string& to) {
+  return [&reader, &to](const toml::node& node, const std::string& key) {
+    reader.text(to)(node, key);
+    if (!to.empty() && (!is_path(to) || to.find_first_of("?#") != std::string::npos)) {
+      reader.fail(node, "'" + key + "': '" + to + "' is no path: /healthz");
+    }
+  };
+}
+
 Reader::Keys gateway_keys(Reader& r, GatewayConfig& c) {
   return {{"listen", host_port(r, c.listen)},
           {"admin", host_port(r, c.admin)},
           {"admin_enabled", r.flag(c.admin_enabled)},
           {"admin_token", r.text(c.admin_token)},
+          {"admin_hosts", host_names(r, c.admin_hosts)},
+          {"hosts", host_names(r, c.hosts)},
+          {"health_path", health_path(r, c.health_path)},
           {"tenant", r.text(c.tenant)}};
 }
 

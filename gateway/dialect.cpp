@@ -170,7 +170,7 @@ Api api_of(const RequestHead& head) {
     if (path == "/responses") return Api::openai_responses;
     if (path == "/messages") return Api::anthropic_messages;
   }
-  if (head.method == "GET" &&
+  if ((head.method == "GET" || head.method == "HEAD") &&
       (path == "/models" || (path.starts_with("/models/") && !has_dot_segment(path)))) {
     return Api::openai_models;
   }
@@ -253,6 +253,8 @@ std::string_view reason_phrase(int status) {
       return "Request Timeout";
     case 413:
       return "Content Too Large";
+    case 421:
+      return "Misdirected Request";
     case 422:
       return "Unprocessable Content";
     case 429:
@@ -269,6 +271,8 @@ std::string_view reason_phrase(int status) {
       return "Service Unavailable";
     case 504:
       return "Gateway Timeout";
+    case 505:
+      return "HTTP Version Not Supported";
     default:
       return "";
   }

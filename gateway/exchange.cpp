@@ -3,7 +3,9 @@
 #include "gateway/canonical_output.hpp"
 #include "gateway/content_coding.hpp"
 #include "gateway/header_rules.hpp"
+#include "gateway/host_rule.hpp"
 #include "gateway/json_scan.hpp"
+#include "gateway/request_target.hpp"
 
 #include <utility>
 
@@ -11,13 +13,8 @@ namespace verbatim::gateway {
 
 net::awaitable<bool> Exchange::answer() {
   // 1. Name the question: who asks what of whom.
+  if (auto refusal = find_misdirected()) co_return co_await refuse(std::move(*refusal));
   if (auto refusal = read_question()) co_return co_await refuse(std::move(*refusal));
-  if (head_.target.empty() || head_.target.front() != '/') {
-    // Forwarded as it came, an absolute target would let the client choose the server.
-    const bool refused =
-        co_await reject(400, "bad_target", "the request target must begin with '/'");
-    co_return refused;
-  }
   if (auto refusal = find_no_admission()) co_return co_await refuse(std::move(*refusal));
   upstream_ = services_.router.choose(head_, api_, facts_);
   if (upstream_ == nullptr) {
@@ -268,6 +265,29 @@ Exchange::~Exchange() {
   services_.metrics.set_in_flight(-1);
 }
 
+/// What no upstream is asked.
+std::optional<Outcome> Exchange::find_misdirected() const {
+  const auto refused = [](int status, std::string kind, std::string message) {
+    return ended(EndStatus::rejected, status, std::move(kind), std::move(message));
+  };
+  // A tunnel would pass unread; and an echo of the request would show the client the provider's credential.
+  if (head_.method == "CONNECT" || head_.method == "TRACE") {
+    return refused(501, "unsupported_method", head_.method + " is not served here");
+  }
+  // Forwarded as it came, an absolute target would let the client choose the server.
+  if (!is_origin_form(head_.target)) {
+    return refused(400, "bad_target",
+                   "the request target must be a path that begins with '/', or an http or https "
+                   "URL without user name and fragment");
+  }
+  const GatewayConfig& config = services_.config;
+  if (!config.hosts.empty() && !answers_to(head_.fields.get("host"), config.listen, config.hosts)) {
+    return refused(421, "wrong_host",
+                   "the gateway does not answer to the name in Host (gateway.hosts)");
+  }
+  return std::nullopt;
+}
+
 /// What the request says, its content coding undone. A refusal if it unpacks to more than is read here.
 std::optional<Outcome> Exchange::read_question() {
   const std::string_view coding = head_.fields.get("content-encoding");
@@ -421,8 +441,8 @@ std::unique_ptr<WebSocketTunnel> Exchange::make_tunnel() const {
   options.record_bytes = services_.config.limits.websocket_record_bytes;
   options.idle = services_.config.timeouts.websocket_idle;
   options.arrived_us = arrived_us_;
-  options.extensions = head_.fields.has("sec-websocket-extensions");
-  return std::make_unique<WebSocketTunnel>(client_, services_.deadlines, services_.clock, options);
+  return std::make_unique<WebSocketTunnel>(client_, services_.deadlines, services_.clock,
+                                           tee_.fields(), options);
 }
 
 bool Exchange::look_up() {

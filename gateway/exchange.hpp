@@ -83,6 +83,7 @@ class Exchange {
   [[nodiscard]] net::awaitable<bool> conclude_failed(std::exception_ptr thrown);
   [[nodiscard]] net::awaitable<bool> refuse(Outcome outcome);
 
+  [[nodiscard]] std::optional<Outcome> find_misdirected() const;
   [[nodiscard]] std::optional<Outcome> read_question();
   /// The request's body without its content coding; nothing if that could not be undone: what it says is unknown.
   [[nodiscard]] std::string_view text() const {

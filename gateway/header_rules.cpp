@@ -56,6 +56,12 @@ bool is_hop_by_hop(std::string_view name) {
          starts_with_word(name, "proxy-");
 }
 
+/// What Connection may not take away, whatever it names (RFC 9110 section 7.6.1): fields that say where the body ends, what
+/// it is, and whom it is for. Where one line of code leaves a length out and another counts on it, one request becomes two.
+bool is_for_all_recipients(std::string_view name) {
+  return starts_with_word(name, "content-") || same_word(name, "host");
+}
+
 /// The name of a query parameter as the server will read it.
 std::string decoded_name(std::string_view name) {
   std::string out = percent_decoded(name);
@@ -74,6 +80,16 @@ bool is_secret_parameter(std::string_view raw_name) {
                      [&](std::string_view part) { return name.find(part) != std::string::npos; });
 }
 
+/// Without the user name and password of a URL, or of the authority that CONNECT is for: as they come, refused or not.
+std::string without_userinfo(std::string_view target) {
+  if (target.starts_with('/')) return std::string(target);
+  const std::size_t scheme = target.find("://");
+  const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
+  const std::size_t at = target.substr(0, target.find_first_of("/?#", begin)).rfind('@');
+  if (at == std::string_view::npos || at < begin) return std::string(target);
+  return std::string(target.substr(0, begin)).append(kRedacted).append(target.substr(at));
+}
+
 }  // namespace
 
 void strip_hop_by_hop(Fields& fields) {
@@ -83,7 +99,8 @@ void strip_hop_by_hop(Fields& fields) {
     if (same_word(field.name, "connection")) named += field.value + ",";
   }
   std::erase_if(fields.all(), [&](const Field& field) {
-    return is_hop_by_hop(field.name) || (!named.empty() && has_word(named, field.name));
+    return is_hop_by_hop(field.name) ||
+           (!named.empty() && has_word(named, field.name) && !is_for_all_recipients(field.name));
   });
 }
 
@@ -128,11 +145,12 @@ bool is_secret_field(std::string_view name) {
                      [&](std::string_view part) { return contains_word(name, part); });
 }
 
-std::string redacted_target(std::string_view target) {
+std::string redacted_target(std::string_view raw_target) {
+  const std::string target = without_userinfo(raw_target);
   const std::size_t question = target.find('?');
-  if (question == std::string_view::npos) return std::string(target);
-  std::string out(target.substr(0, question + 1));
-  std::string_view query = target.substr(question + 1);
+  if (question == std::string::npos) return target;
+  std::string out = target.substr(0, question + 1);
+  std::string_view query = std::string_view(target).substr(question + 1);
   while (!query.empty()) {
     const std::size_t end = std::min(query.find_first_of("&;"), query.size());
     const std::string_view parameter = query.substr(0, end);

@@ -9,9 +9,9 @@
 
 namespace verbatim::gateway {
 
-/// Removes the hop-by-hop fields (RFC 9110 section 7.6.1): Connection and what it names,
-/// Keep-Alive, TE, Trailer, Transfer-Encoding, Upgrade, and Proxy-*. Order and case of the rest
-/// stay.
+/// Removes the hop-by-hop fields (RFC 9110 section 7.6.1): Connection and what it names (but for
+/// Host and Content-*), Keep-Alive, TE, Trailer, Transfer-Encoding, Upgrade, and Proxy-*. Order and
+/// case of the rest stay.
 void strip_hop_by_hop(Fields& fields);
 
 /// The credential that the client showed: the token of Authorization, else x-api-key, else api-key,
@@ -24,8 +24,8 @@ void remove_credentials(Fields& fields);
 /// True for fields whose values are credentials: Authorization, x-api-key, Cookie, and their like.
 [[nodiscard]] bool is_secret_field(std::string_view name);
 
-/// The target with the values of secret query parameters (key, api_key, access_token, ...) replaced
-/// by REDACTED. Names are compared without case and after percent-decoding.
+/// The target with the values of secret query parameters (key, api_key, access_token, ...), and a URL's user name and
+/// password, replaced by REDACTED. Names are compared without case and after percent-decoding.
 [[nodiscard]] std::string redacted_target(std::string_view target);
 
 /// JSON array of [name, value] in order, secret values replaced by REDACTED: the content

@@ -39,8 +39,8 @@ class Fields {
 
 struct RequestHead {
   std::string method;
-  std::string target;
-  int version = 11;  ///< 10 or 11
+  std::string target;  ///< as to_origin_form() leaves it
+  int version = 11;    ///< 10 or 11
   Fields fields;
 };
 
@@ -70,15 +70,24 @@ struct ResponseHead {
 /// What is wrong with a request, by what has to be done about it.
 enum class HttpFault {
   none,
-  malformed,         ///< 400; also HTTP/1.1 without Host, or with two
+  malformed,  ///< 400; also HTTP/1.1 without Host or with two, folded lines, a method in small letters
   framing_conflict,  ///< 400: both Content-Length and Transfer-Encoding, one of them twice, or a list
-  header_too_large,    ///< 431
-  body_too_large,      ///< 413
-  unsupported_coding,  ///< 501: a transfer coding other than chunked
+  header_too_large,     ///< 431; also what stands between and behind a body's chunks
+  body_too_large,       ///< 413
+  unsupported_coding,   ///< 501: a transfer coding other than chunked
+  unsupported_version,  ///< 505: neither HTTP/1.0 nor HTTP/1.1
 };
 
+/// What a client is told of a fault.
+struct HttpRefusal {
+  int http_status;
+  std::string_view kind;
+  std::string_view message;
+};
+[[nodiscard]] HttpRefusal refusal_of(HttpFault fault);
+
 /// Reads one request. Feed it from a contiguous buffer; what it leaves unconsumed must come again,
-/// with more behind it, or belongs to the next request.
+/// with more behind it, or belongs to the next request. A few empty lines before it are passed over (RFC 9112 section 2.2).
 class RequestParser {
  public:
   /// How long a body may be, known once its head is.
@@ -90,12 +99,14 @@ class RequestParser {
   /// Returns how many bytes were consumed. After a fault nothing more may be put.
   std::size_t put(std::string_view bytes);
   [[nodiscard]] HttpFault fault() const;
+  [[nodiscard]] bool begun() const;  ///< a byte of the request itself has come
   [[nodiscard]] bool head_done() const;
   [[nodiscard]] bool done() const;
   [[nodiscard]] bool keep_alive() const;  ///< what the request asks for; head_done() only
   /// The body is expected, none of it has come, and the client waits for "100 Continue".
   [[nodiscard]] bool wants_continue() const;
   [[nodiscard]] RequestHead& head();
+  [[nodiscard]] const RequestHead& head() const;
   /// With the chunk coding removed. May be taken while more is coming.
   [[nodiscard]] std::string& body();
 

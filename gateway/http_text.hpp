@@ -3,7 +3,9 @@
 
 #include "gateway/client_connection.hpp"
 #include "gateway/http.hpp"
+#include "schema/clock.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -16,12 +18,25 @@ struct Page {
   std::string body = "not found\n";
   std::string type = "text/plain; charset=utf-8";
   std::string challenge = "";  ///< WWW-Authenticate, for 401
+  std::string allow = "";      ///< Allow, for 405
 };
 
-/// Answers requests on one connection until it ends, a request is broken, its body is longer than `body_bytes_max`, or
-/// `last` says that the answer to this one shall be the last. Nothing is to be stored; HEAD gets no body.
+/// The whole answer. Nothing of it is to be stored; HEAD gets no body.
+[[nodiscard]] std::string page_text(const RequestHead& head, const Page& page, bool keep_alive);
+
+/// What a client is told whose request did not come whole in time.
+inline constexpr HttpRefusal kTooLate{408, "request_timeout", "the request took too long"};
+
+struct PageLimits {
+  std::size_t body_bytes_max = 0;
+  /// For a request, counted from the answer before it, and for its answer.
+  std::chrono::milliseconds within{10'000};
+};
+
+/// Answers requests on one connection until it ends, a request is broken, too large or too late (which it is told), or
+/// `last` says that the answer to this one shall be the last.
 [[nodiscard]] net::awaitable<void> serve_pages(std::shared_ptr<ClientConnection> client,
-                                               std::size_t body_bytes_max,
+                                               const Clock& clock, PageLimits limits,
                                                std::function<Page(RequestParser&)> page,
                                                std::function<bool()> last);
 

@@ -107,7 +107,7 @@ class Server::Impl {
     mailbox_->close();
   }
 
-  Result<void> start(std::vector<LocalModel> models) {
+  Result<void> start(std::vector<LocalModel> models, BoundAddresses addresses) {
     auto means = make_means(config_);
     if (!means) return means.error();
     put_in_force(std::move(*means));
@@ -117,10 +117,9 @@ class Server::Impl {
       for (const LocalModel& model : models) names.push_back(model.name);
       router_.set_local(make_local_upstream(mailbox_, clock_, std::move(models)), std::move(names));
     }
-    if (auto open = listen(io_, acceptor_, config_.listen, "listen"); !open) return open.error();
-    if (config_.admin_enabled) {
-      if (auto open = listen(io_, admin_acceptor_, config_.admin, "admin"); !open)
-        return open.error();
+    if (auto open = addresses.clients.listen(acceptor_); !open) return open.error();
+    if (addresses.admin) {
+      if (auto open = addresses.admin->listen(admin_acceptor_); !open) return open.error();
     }
     deadlines_.start();
     tick();
@@ -272,9 +271,10 @@ class Server::Impl {
   }
 
   void start_session(tcp::socket socket, bool admin) {
+    // Room for the longest stretch that a request's parser waits for.
+    const std::size_t buffer_bytes = 2 * std::size_t{config_.limits.header_bytes_max} + 65536;
     const auto client = std::make_shared<ClientConnection>(std::move(socket), deadlines_,
-                                                           config_.limits.header_bytes_max + 65536,
-                                                           admin ? nullptr : tls_);
+                                                           buffer_bytes, admin ? nullptr : tls_);
     clients_.insert(client);
     metrics_.set_connections(+1);
     net::co_spawn(
@@ -385,16 +385,20 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(GatewayConfig config, const Clock& clock,
-                                              Recorder& recorder, std::vector<LocalModel> models) {
+                                              Recorder& recorder, std::vector<LocalModel> models,
+                                              BoundAddresses addresses) {
   auto impl = std::make_unique<Impl>(std::move(config), clock, recorder);
-  if (auto started = impl->start(std::move(models)); !started) return started.error();
+  if (auto started = impl->start(std::move(models), std::move(addresses)); !started) {
+    return started.error();
+  }
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 
 Result<std::unique_ptr<Server>> Server::start(GatewayConfig config, const Clock& clock,
-                                              audit::Log& log, std::vector<LocalModel> models) {
+                                              audit::Log& log, std::vector<LocalModel> models,
+                                              BoundAddresses addresses) {
   auto recorder = std::make_unique<LogRecorder>(log, clock, config.cache.memory_bytes_max);
-  auto server = start(std::move(config), clock, *recorder, std::move(models));
+  auto server = start(std::move(config), clock, *recorder, std::move(models), std::move(addresses));
   if (!server) return server;
   (*server)->recorder_ = std::move(recorder);
   (*server)->impl_->look_at(log.data_dir());

@@ -3,6 +3,7 @@
 
 #include "audit/log.hpp"
 #include "gateway/config.hpp"
+#include "gateway/listener.hpp"
 #include "gateway/recorder.hpp"
 #include "schema/clock.hpp"
 
@@ -29,17 +30,19 @@ struct LocalModel {
 
 class Server {
  public:
-  /// Appends the `environment`, `config` and `model` leaves and opens the listeners; connections
-  /// wait until run(). `clock` and `recorder` must outlive the server; the log behind `recorder`
+  /// Appends the `environment`, `config` and `model` leaves and listens at `addresses`, which were taken for this
+  /// configuration; connections wait until run(). `clock` and `recorder` must outlive the server; the log behind `recorder`
   /// must not be destroyed before run() has returned. Errors: `invalid_input` (a certificate, a credential),
   /// `unavailable` (an address is in use or not ours), or the log's.
   [[nodiscard]] static Result<std::unique_ptr<Server>> start(GatewayConfig config,
                                                              const Clock& clock, Recorder& recorder,
-                                                             std::vector<LocalModel> models);
+                                                             std::vector<LocalModel> models,
+                                                             BoundAddresses addresses);
   /// The same with the log itself.
   [[nodiscard]] static Result<std::unique_ptr<Server>> start(GatewayConfig config,
                                                              const Clock& clock, audit::Log& log,
-                                                             std::vector<LocalModel> models);
+                                                             std::vector<LocalModel> models,
+                                                             BoundAddresses addresses);
   ~Server();
 
   /// Where clients and administrators reach it, with the ports that port 0 became.

@@ -1,6 +1,8 @@
 #include "gateway/session.hpp"
 
+#include "gateway/admin.hpp"
 #include "gateway/exchange.hpp"
+#include "gateway/http_text.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -13,30 +15,6 @@ namespace {
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::chrono::milliseconds kLinger{1000};
-
-struct Refusal {
-  int http_status;
-  std::string_view kind;
-  std::string_view message;
-};
-
-Refusal refusal_of(HttpFault fault) {
-  switch (fault) {
-    case HttpFault::framing_conflict:
-      return {400, "framing_conflict",
-              "the length of the request's body is told twice, or in two ways"};
-    case HttpFault::header_too_large:
-      return {431, "header_too_large", "the request's head is too large"};
-    case HttpFault::body_too_large:
-      return {413, "body_too_large", "the request's body is too large"};
-    case HttpFault::unsupported_coding:
-      return {501, "unsupported_coding", "only the chunked transfer coding is known here"};
-    case HttpFault::malformed:
-    case HttpFault::none:
-      break;
-  }
-  return {400, "malformed", "the request is not valid HTTP/1.1"};
-}
 
 /// How reading a request ended.
 struct ReadRequest {
@@ -74,10 +52,13 @@ net::awaitable<ReadRequest> read_request(ClientConnection& client, RequestParser
   bool continued = false;
   for (;;) {
     while (!client.readable().empty() && !parser.done()) {
-      if (result.arrived_us == 0) result.arrived_us = services.clock.steady_us();
-      client.set_idle(false);
+      const std::int64_t now_us = services.clock.steady_us();
       const std::size_t used = parser.put(client.readable());
       client.consume(used);
+      if (result.arrived_us == 0 && parser.begun()) {
+        result.arrived_us = now_us;
+        client.set_idle(false);
+      }
       if (parser.fault() != HttpFault::none) {
         result.end = ReadRequest::End::fault;
         co_return result;
@@ -104,10 +85,8 @@ net::awaitable<ReadRequest> read_request(ClientConnection& client, RequestParser
   }
 }
 
-Refusal refusal_of(const ReadRequest& read, const RequestParser& parser) {
-  return read.end == ReadRequest::End::late
-             ? Refusal{408, "request_timeout", "the request took too long"}
-             : refusal_of(parser.fault());
+HttpRefusal refusal_of(const ReadRequest& read, const RequestParser& parser) {
+  return read.end == ReadRequest::End::late ? kTooLate : refusal_of(parser.fault());
 }
 
 /// The body of a request whose head and beginning have been read.
@@ -149,7 +128,7 @@ class LongBody final : public BodySource {
     if (read_.end == ReadRequest::End::closed) {
       return client_left("the client closed in the middle of its request");
     }
-    const Refusal refusal = refusal_of(read_, parser_);
+    const HttpRefusal refusal = refusal_of(read_, parser_);
     return ended(EndStatus::rejected, refusal.http_status, std::string(refusal.kind),
                  std::string(refusal.message));
   }
@@ -161,6 +140,22 @@ class LongBody final : public BodySource {
   ReadRequest read_;
   bool done_ = false;
 };
+
+/// What a load balancer asks: no exchange, so without a record, and without a credential.
+bool asks_for_health(const RequestHead& head, const GatewayConfig& config) {
+  const std::string_view path = std::string_view(head.target).substr(0, head.target.find('?'));
+  return !config.health_path.empty() && path == config.health_path &&
+         (head.method == "GET" || head.method == "HEAD");
+}
+
+net::awaitable<bool> tell_health(ClientConnection& client, const RequestParser& parser,
+                                 const Services& services) {
+  const bool keep_alive = parser.keep_alive() && !services.draining;
+  const std::string text = page_text(parser.head(), readiness(services), keep_alive);
+  const std::vector<net::const_buffer> pieces(1, net::buffer(text));
+  const bool sent = co_await client.write(pieces, services.config.timeouts.client_write);
+  co_return sent&& keep_alive;
+}
 
 }  // namespace
 
@@ -176,6 +171,10 @@ net::awaitable<void> serve(std::shared_ptr<ClientConnection> client, Services& s
     // Closed before a whole request was there: nothing was asked.
     if (read.end == ReadRequest::End::closed) break;
 
+    if (read.end == ReadRequest::End::whole && asks_for_health(parser.head(), services.config)) {
+      keep_alive = co_await tell_health(*client, parser, services);
+      continue;
+    }
     if (read.end == ReadRequest::End::whole) {
       Exchange exchange(services, client, std::move(parser.head()), std::move(parser.body()),
                         parser.keep_alive(), read.arrived_us);
@@ -195,7 +194,7 @@ net::awaitable<void> serve(std::shared_ptr<ClientConnection> client, Services& s
     }
     // Malformed, too large or too slow: refused and recorded. Where the next request would begin is
     // unknown.
-    const Refusal refusal = refusal_of(read, parser);
+    const HttpRefusal refusal = refusal_of(read, parser);
     if (read.end == ReadRequest::End::late) client->forgive_timeout();
     Exchange exchange(services, client, std::move(parser.head()), std::string(),
                       /*keep_alive=*/false, read.arrived_us);

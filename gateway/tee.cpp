@@ -61,7 +61,9 @@ void Tee::write_head(std::optional<std::uint64_t> length) {
     if (!fields.has("x-accel-buffering")) fields.add("x-accel-buffering", "no");
   }
   if (framing_ == Framing::chunked) fields.add("transfer-encoding", "chunked");
-  if (framing_ == Framing::length && length && !fields.has("content-length")) {
+  // The answer to HEAD says what that to GET would (RFC 9110 section 8.6).
+  const bool tells_length = framing_ == Framing::length || options_.head_request;
+  if (tells_length && length && !fields.has("content-length")) {
     fields.add("content-length", std::to_string(*length));
   }
   fields.add("x-verbatim-record", options_.record_id);
@@ -83,6 +85,7 @@ void Tee::write_head(std::optional<std::uint64_t> length) {
 }
 
 void Tee::on_body(std::string_view bytes) {
+  if (framing_ == Framing::none) return;  // the local engine's, or the gateway's own, for HEAD
   if (body_.size() + bytes.size() > options_.body_bytes_max) {
     overflowed_ = true;
     return;

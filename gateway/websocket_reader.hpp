@@ -19,9 +19,11 @@ struct WebSocketFrame {
 /// Follows one direction byte by byte, in pieces of any size; keeps no payload.
 class WebSocketReader {
  public:
-  /// `masked`: frames must be masked, as a client's must. `extensions`: some were agreed on, so that reserved bits may be
-  /// set.
-  WebSocketReader(bool masked, bool extensions) : masked_(masked), extensions_(extensions) {}
+  /// `masked`: frames must be masked, as a client's must. `extensions`: as allow_extensions().
+  explicit WebSocketReader(bool masked, bool extensions = false)
+      : masked_(masked), extensions_(extensions) {}
+  /// Some were agreed on: reserved bits may be set.
+  void allow_extensions() { extensions_ = true; }
 
   void push(std::string_view bytes);
   /// Frames whose header has been read since the last take.

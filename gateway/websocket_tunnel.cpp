@@ -9,6 +9,7 @@ namespace verbatim::gateway {
 
 namespace {
 
+constexpr std::string_view kDeflate = "permessage-deflate";  // RFC 7692
 constexpr std::size_t kFramesBytesMax = 4u << 20;
 constexpr std::size_t kDroppedBytesMax = 1u << 20;  // of what a client sends after the end
 // The tunnel's own deadline is for both directions; those of the connections are for one thing at a time.
@@ -29,9 +30,10 @@ bool asks_for_websocket(const RequestHead& head) {
 }
 
 WebSocketTunnel::WebSocketTunnel(std::shared_ptr<ClientConnection> client, Deadlines& deadlines,
-                                 const Clock& clock, const Options& options)
+                                 const Clock& clock, const Fields& answer, const Options& options)
     : client_(std::move(client)),
       clock_(clock),
+      answer_(answer),
       options_(options),
       idle_(deadlines,
             [this] {
@@ -41,6 +43,20 @@ WebSocketTunnel::WebSocketTunnel(std::shared_ptr<ClientConnection> client, Deadl
       from_client_(true, options),
       from_upstream_(false, options) {}
 
+/// What the upstream chose of the client's offers.
+void WebSocketTunnel::agree_on_extensions() {
+  for (const Field& field : answer_.all()) {
+    if (!same_word(field.name, "sec-websocket-extensions")) continue;
+    from_client_.reader.allow_extensions();
+    from_upstream_.reader.allow_extensions();
+    for (std::string_view list = field.value; !list.empty();) {
+      const std::string_view item = take_list_item(list);
+      const std::string_view name = item.substr(0, item.find_first_of("; \t"));
+      compressed_ = compressed_ || same_word(name, kDeflate);
+    }
+  }
+}
+
 /// Both directions end their waits.
 void WebSocketTunnel::stop() {
   upstream_->close();
@@ -49,6 +65,7 @@ void WebSocketTunnel::stop() {
 
 net::awaitable<Outcome> WebSocketTunnel::run(std::shared_ptr<UpstreamConnection> upstream) {
   upstream_ = std::move(upstream);
+  agree_on_extensions();
   idle_.arm(options_.idle);
   net::co_spawn(client_->executor(), pass_client(), [this](const std::exception_ptr&) {
     client_done_ = true;
@@ -190,6 +207,7 @@ Json WebSocketTunnel::describe() const {
     const Side& first = by == "client" ? from_client_ : from_upstream_;
     out["close"] = {{"by", by}, {"code", first.reader.close_code()}};
   }
+  if (compressed_) out["compression"] = kDeflate;
   if (frames_left_out_ > 0) out["frames_left_out"] = frames_left_out_;
   return out;
 }

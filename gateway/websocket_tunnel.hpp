@@ -31,10 +31,10 @@ class WebSocketTunnel final : public Tunnel {
     std::chrono::milliseconds idle{0};
     std::chrono::milliseconds closing{5'000};  ///< for what follows a Close frame
     std::int64_t arrived_us = 0;               ///< steady time of the request
-    bool extensions = true;                    ///< reserved bits may be set
   };
+  /// `answer`: of the upstream, with its 101 before run(): says which extensions were agreed on. Must outlive this.
   WebSocketTunnel(std::shared_ptr<ClientConnection> client, Deadlines& deadlines,
-                  const Clock& clock, const Options& options);
+                  const Clock& clock, const Fields& answer, const Options& options);
 
   [[nodiscard]] net::awaitable<Outcome> run(std::shared_ptr<UpstreamConnection> upstream) override;
   /// After the record: the upstream's Close goes out, and the client's answer to it goes back. At the end of a tunnel
@@ -43,8 +43,7 @@ class WebSocketTunnel final : public Tunnel {
   [[nodiscard]] bool opened() const { return upstream_ != nullptr; }
 
   struct Side {
-    Side(bool masked, const Options& options)
-        : reader(masked, options.extensions), sample(options.record_bytes) {}
+    Side(bool masked, const Options& options) : reader(masked), sample(options.record_bytes) {}
     WebSocketReader reader;
     BodySample sample;
     std::uint64_t frames = 0;
@@ -57,6 +56,7 @@ class WebSocketTunnel final : public Tunnel {
   [[nodiscard]] std::string frames_json() const { return frames_ + "]"; }
 
  private:
+  void agree_on_extensions();
   [[nodiscard]] net::awaitable<void> pass_client();
   [[nodiscard]] net::awaitable<void> pass_upstream();
   void note(Side& side, char direction, std::string_view bytes);
@@ -65,7 +65,9 @@ class WebSocketTunnel final : public Tunnel {
 
   std::shared_ptr<ClientConnection> client_;
   const Clock& clock_;
+  const Fields& answer_;
   Options options_;
+  bool compressed_ = false;  // messages may be
   std::shared_ptr<UpstreamConnection> upstream_;
   Deadlines::Entry idle_;
   Side from_client_, from_upstream_;

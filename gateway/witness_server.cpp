@@ -39,10 +39,14 @@ audit::WitnessAnswer answer_to(audit::Witness& witness, RequestParser& request) 
 class WitnessServer::Impl {
  public:
   Impl(audit::Witness& witness, const Clock& clock)
-      : witness_(witness), deadlines_(io_, clock), acceptor_(io_), signals_(io_, SIGTERM, SIGINT) {}
+      : witness_(witness),
+        clock_(clock),
+        deadlines_(io_, clock),
+        acceptor_(io_),
+        signals_(io_, SIGTERM, SIGINT) {}
 
   Result<void> start(const HostPort& where) {
-    if (auto open = listen(io_, acceptor_, where, "listen"); !open) return open;
+    if (auto open = listen(acceptor_, where, "listen"); !open) return open;
     deadlines_.start();
     net::co_spawn(io_, accept(), net::detached);
     signals_.async_wait([this](error_code, int) { stop(); });
@@ -78,15 +82,17 @@ class WitnessServer::Impl {
 
   net::awaitable<void> serve(std::shared_ptr<ClientConnection> client) {
     return serve_pages(
-        std::move(client), audit::kNoteBytesMax,
+        std::move(client), clock_, {audit::kNoteBytesMax},
         [this](RequestParser& request) {
           const audit::WitnessAnswer answer = answer_to(witness_, request);
-          return Page{answer.status, answer.body, answer.type};
+          return Page{answer.status, answer.body, answer.type, "",
+                      answer.status == 405 ? "POST" : ""};
         },
         [] { return false; });
   }
 
   audit::Witness& witness_;
+  const Clock& clock_;
   net::io_context io_{1};
   Deadlines deadlines_;
   tcp::acceptor acceptor_;

@@ -2,6 +2,7 @@
 import base64
 import json
 import re
+import signal
 import socket
 import struct
 import time
@@ -122,6 +123,38 @@ class DashboardTest(support.ProgramTest):
                     self.assertIn("Basic", refused.exception.headers["www-authenticate"])
                 for given in ("Bearer t0ken", "Basic " + base64.b64encode(b"anyone:t0ken").decode()):
                     self.assertIn("erbatim", self.get(gateway, path, Authorization=given))
+
+    def test_it_answers_to_its_names_alone_and_the_error_says_what_to_configure(self):
+        def code(**headers):
+            try:
+                return 200, self.get(gateway, "/metrics", **headers)
+            except urllib.error.HTTPError as refused:
+                with refused:
+                    return refused.code, refused.read().decode()
+
+        config = self.folder / "config.toml"
+        config.write_text("")
+        with self.start("--config", config, "--admin", "0.0.0.0:0") as gateway:
+            gateway.admin = gateway.admin.replace("0.0.0.0", "127.0.0.1")
+            self.assertEqual(code()[0], 200)  # as Prometheus asks that was given the address
+            refused, text = code(Host="verbatim:9090")
+            self.assertEqual(refused, 421)
+            self.assertIn("gateway.admin_hosts", text)
+            config.write_text('[gateway]\nadmin_hosts = ["verbatim"]\n')
+            gateway.process.send_signal(signal.SIGHUP)
+            with support.eventually() as wait:
+                wait(lambda: code(Host="verbatim:9090")[0] == 200, "the name to be known")
+            self.assertEqual(code(Host="rebound.example")[0], 421)
+            self.assertEqual(code(Origin="http://evil.example")[0], 403)
+
+    def test_the_health_of_the_gateway_is_told_to_clients_and_is_no_record(self):
+        with self.start() as gateway:
+            for method, body in (("GET", b"ready\n"), ("HEAD", b"")):
+                answer = gateway.request(method, "/healthz")
+                self.assertEqual((answer.status, answer.body, answer.header("content-length")), (200, body, "6"))
+                self.assertIsNone(answer.record)
+            self.assertEqual(gateway.request("POST", "/healthz", b"").status, 404)
+        self.assertEqual(len(self.records()), 1)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,8 @@ class Unchanged(FaultTest):
 
 
 class Requests(FaultTest):
-    scripts = {"ok": lambda request: Reply.json(WHOLE)}
+    scripts = {"ok": lambda request: Reply.json(WHOLE),
+               "head": lambda request: Reply.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n")}
 
     def test_requests_reach_the_upstream_as_they_are(self):
         bodies = {
@@ -187,7 +188,26 @@ class Requests(FaultTest):
             "two codings": host + b"transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
             "no host": head + b"content-length: 2\r\n\r\n{}",
             "two hosts": host + b"host: y\r\ncontent-length: 2\r\n\r\n{}",
-            "a target that is a URL": b"POST http://evil/v1/x HTTP/1.1\r\nhost: x\r\nx-script: ok\r\ncontent-length: 2\r\n\r\n{}",
+            "a URL with a password": b"POST http://u:pw@evil/v1/x HTTP/1.1\r\nhost: x\r\nx-script: ok\r\ncontent-length: 2\r\n\r\n{}",
+            "another scheme": b"POST ftp://evil/v1/x HTTP/1.1\r\nhost: x\r\nx-script: ok\r\ncontent-length: 2\r\n\r\n{}",
+            "a tunnel": b"CONNECT evil:443 HTTP/1.1\r\nhost: evil:443\r\nx-script: ok\r\n\r\n",
+            "an echo": b"TRACE /v1/x HTTP/1.1\r\nhost: x\r\nx-script: ok\r\n\r\n",
+            "options of the server": b"OPTIONS * HTTP/1.1\r\nhost: x\r\nx-script: ok\r\n\r\n",
+            "a fragment": b"POST /v1/x#y HTTP/1.1\r\nhost: x\r\nx-script: ok\r\ncontent-length: 2\r\n\r\n{}",
+            "a method in small letters": b"post /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-script: ok\r\ncontent-length: 2\r\n\r\n{}",
+            "a folded coding": host + b"transfer-encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
+            "a blank before the colon": host + b"transfer-encoding : chunked\r\n\r\n0\r\n\r\n",
+            "a line feed alone": host + b"x: a\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            "a carriage return alone": host + b"x: a\rtransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            "a NUL in a value": host + b"x: a\0b\r\ncontent-length: 2\r\n\r\n{}",
+            "chunks in HTTP/1.0": host.replace(b"1.1", b"1.0") + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            "a length with a sign": host + b"content-length: +2\r\n\r\n{}",
+            "a chunk of 2 to the 64": host + b"transfer-encoding: chunked\r\n\r\n10000000000000002\r\n{}\r\n0\r\n\r\n",
+            "a line feed in a chunk's extension": host + b'transfer-encoding: chunked\r\n\r\n2;a="\n"\r\n{}\r\n0\r\n\r\n',
+            "an extension without end": host + b"transfer-encoding: chunked\r\n\r\n2;" + b"a" * 140_000,
+            "a length behind the chunks": host + b"transfer-encoding: chunked\r\n\r\n0\r\ncontent-length: 5\r\n\r\n",
+            "a host with a path": head + b"host: x/y\r\ncontent-length: 2\r\n\r\n{}",
+            "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         }
         for name, sent in smuggles.items():
             with self.subTest(name):
@@ -196,10 +216,36 @@ class Requests(FaultTest):
                 response = http.client.HTTPResponse(peer)
                 response.begin()
                 response.read()
-                self.assertIn(response.status, (400, 501))
+                self.assertIn(response.status, (400, 431, 501, 505))
                 record = response.getheader("x-verbatim-record")
                 self.assertEqual(self.response_leaf(record)["status"], "rejected")
         self.assertEqual(self.upstream.requests, [])
+
+    def test_a_target_that_is_a_url_is_the_path_in_it(self):
+        peer = self.wire()
+        peer.sendall(b"\r\nPOST HTTP://elsewhere.example:81/v1/chat/completions?a=http://b/ HTTP/1.1\r\nhost: x\r\nx-script: ok\r\n"
+                     b"content-length: 2\r\n\r\n{}")
+        response = http.client.HTTPResponse(peer)
+        response.begin()
+        self.assertEqual(response.read(), WHOLE)
+        got = self.upstream.requests[-1]
+        self.assertEqual((got.target, got.header("host")),
+                         ("/v1/chat/completions?a=http://b/", self.upstream.url.removeprefix("http://")))
+        record = response.getheader("x-verbatim-record")
+        route = self.leaves(record)["request"]["route"]
+        self.assertEqual((route["api"], route["target"]), ("openai.chat", got.target))
+        headers = dict(json.loads(self.contents(record)["request.headers"]))
+        self.assertEqual(headers["host"], "elsewhere.example:81")
+
+    def test_the_answer_to_head_has_a_length_and_no_body_and_the_connection_goes_on(self):
+        connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=30)
+        self.addCleanup(connection.close)
+        for path in ("/v1/models", "/v1/models/m", "/v1/anything", CHAT_PATH):
+            connection.request("HEAD", path, headers={"x-script": "head"})
+            response = connection.getresponse()
+            self.assertEqual((response.status, response.read(), response.getheader("content-length")), (200, b"", "5000"))
+            leaf = self.response_leaf(response.getheader("x-verbatim-record"))
+            self.assertEqual((leaf["status"], leaf["http_status"]), ("complete", 200))
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"

@@ -1,6 +1,6 @@
 """WebSockets (OpenAI's Realtime API): they pass byte for byte in both directions, and are recorded frame by frame.
 
-Frames are made here by hand, so that each byte is known; a real client is tried where npm's `ws` is installed.
+Frames are made here by hand, so that each byte is known; npm's `ws` stands for the clients that there are.
 """
 import base64
 import contextlib
@@ -9,7 +9,9 @@ import json
 import os
 import socket
 import struct
+import subprocess
 import time
+import zlib
 from pathlib import Path
 
 import support
@@ -38,6 +40,11 @@ def frame(opcode, payload=b"", fin=True, masked=False, reserved=0):
 
 def close(code, masked=False):
     return frame(CLOSE, struct.pack(">H", code), masked=masked)
+
+
+AGREED = (f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+          f"Sec-WebSocket-Accept: {ACCEPT}\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover\r\n"
+          f"x-request-id: up-1\r\n\r\n").encode()
 
 
 class SocketUpstream(RawServer):
@@ -126,7 +133,7 @@ class PassThrough(WebSocketTest):
         connection.sendall(close(1000))
 
     def test_both_directions_pass_byte_for_byte_and_are_recorded_frame_by_frame(self):
-        self.start(self.talk)
+        self.start(self.talk, answer=AGREED)
         peer = self.peer("Authorization: Bearer sk-SECRET\r\nSec-WebSocket-Extensions: permessage-deflate\r\n"
                          "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.sk-OTHER\r\n")
         self.assertTrue(peer.head.startswith(b"HTTP/1.1 101 Switching Protocols\r\n"), peer.head)
@@ -150,6 +157,7 @@ class PassThrough(WebSocketTest):
         self.assertEqual(leaf["websocket"]["close"], {"by": "client", "code": 1000})
         self.assertEqual((leaf["websocket"]["client"]["frames"], leaf["websocket"]["upstream"]["frames"]), (7, 7))
         self.assertNotIn("fault", json.dumps(leaf["websocket"]))
+        self.assertEqual(leaf["websocket"]["compression"], "permessage-deflate")
         contents = self.contents(peer.record)
         self.assertEqual(contents["websocket.client"], FROM_CLIENT + close(1000, masked=True))
         self.assertEqual(contents["websocket.upstream"], FROM_UPSTREAM + close(1000))
@@ -261,6 +269,19 @@ class Endings(WebSocketTest):
         self.assertEqual(self.got, frame(TEXT, b"a"))
         self.assertEqual(leaf["websocket"]["client"]["fault"], "a frame that is not masked")
         self.assertEqual(leaf["websocket"]["upstream"]["fault"], "a reserved opcode")
+        self.assertNotIn("compression", leaf["websocket"])
+
+    def test_a_compressed_frame_where_no_compression_was_agreed_on_is_named(self):
+        def serve(connection, file):
+            file.read(8)
+            connection.sendall(close(1002))
+
+        self.start(serve)
+        peer = self.peer("Sec-WebSocket-Extensions: permessage-deflate\r\n")  # an offer that is not taken
+        peer.send(frame(TEXT, b"ab", masked=True, reserved=0x40))
+        self.assertEqual(peer.rest(), close(1002))
+        self.assertEqual(self.response_leaf(peer.record)["websocket"]["client"]["fault"],
+                         "a reserved bit without an extension")
 
     def test_a_drain_that_takes_too_long_cuts_and_records(self):
         self.start(lambda connection, file: file.read(), "[timeouts]\ndrain_ms = 200\n")
@@ -331,52 +352,78 @@ class Capture(WebSocketTest):
                 self.server.stop()
 
 
-CLIENT = """
-import WebSocket, { WebSocketServer } from "ws";
-const server = new WebSocketServer({ port: 0, perMessageDeflate: true });
-server.on("listening", () => console.log(JSON.stringify({ port: server.address().port })));
-server.on("connection", (socket) => socket.on("message", (data, binary) => socket.send(data, { binary })));
-process.stdin.once("data", (line) => {
-  const client = new WebSocket(`ws://127.0.0.1:${String(line).trim()}/v1/realtime`, { perMessageDeflate: true });
-  const text = "x".repeat(5000);
-  let pongs = 0;
-  client.on("open", () => { client.ping("p"); client.send(text); client.send(Buffer.from([0, 1, 2])); });
-  client.on("pong", () => { pongs += 1; });
-  const got = [];
-  client.on("message", (data, binary) => {
-    got.push(binary ? [...data] : String(data) === text);
-    if (got.length === 2) client.close(4000, "done");
-  });
-  client.on("close", (code, reason) => {
-    console.log(JSON.stringify({ got, pongs, code, reason: String(reason) }));
-    process.exit(0);
-  });
-});
-"""
+def messages(direction, frames, data):
+    """The messages of one direction as a reader of the record finds them: put together, unmasked and unpacked."""
+    window = zlib.decompressobj(-15)
+    found, parts, packed = [], b"", False
+    for name, offset, _, first in frames:
+        if name != direction or first & 0x0F not in (0, TEXT, BINARY):
+            continue
+        size, at = data[offset + 1] & 0x7F, offset + 2
+        if size >= 126:
+            width = 2 if size == 126 else 8
+            size, at = int.from_bytes(data[at:at + width], "big"), at + width
+        key = data[at:at + 4] if data[offset + 1] & 0x80 else b""
+        payload = data[at + len(key):at + len(key) + size]
+        if key:
+            pad = (key * (size // 4 + 1))[:size]
+            payload = (int.from_bytes(payload, "big") ^ int.from_bytes(pad, "big")).to_bytes(size, "big")
+        if first & 0x0F:
+            packed = bool(first & 0x40)
+        parts += payload
+        if first & 0x80:
+            found.append(window.decompress(parts + b"\0\0\xff\xff") if packed else parts)
+            parts = b""
+    return found
 
 
 class RealClient(support.ProgramTest):
-    def test_the_ws_package_talks_through_the_gateway(self):
+    """npm's ws on both sides of the gateway: websocket_client.mjs."""
+
+    def talk(self):
         node = support.node_or_skip()
-        if not (support.NPM / "ws").is_dir():
-            reason = "npm's ws is not in build/npm: run ./deploy/npm-packages"
-            print(f"SKIPPED: {reason}", flush=True)
-            self.skipTest(reason)
-        import subprocess
-        script = self.folder / "client.mjs"
-        script.write_text(CLIENT)
         (self.folder / "node_modules").symlink_to(support.NPM)
+        script = self.folder / "client.mjs"
+        script.write_bytes((Path(__file__).parent / "websocket_client.mjs").read_bytes())
         with subprocess.Popen([node, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
             self.addCleanup(run.kill)
             port = json.loads(run.stdout.readline())["port"]
             server = self.gateway("--upstream", f"openai=http://127.0.0.1:{port}")
             run.stdin.write(f"{server.port}\n")
             run.stdin.flush()
-            result = json.loads(run.stdout.readline())
-        self.assertEqual(result, {"got": [True, [0, 1, 2]], "pongs": 1, "code": 4000, "reason": "done"})
-        leaf = self.leaves(self.records()[0]["id"])["response"]
-        self.assertEqual((leaf["status"], leaf["websocket"]["close"]["code"]), ("complete", 4000))
-        self.assertNotIn("fault", json.dumps(leaf["websocket"]))
+            return {one["name"]: one for one in map(json.loads, run.stdout)}
+
+    def test_the_ws_package_talks_through_the_gateway(self):
+        talks = self.talk()
+        text = ("x" * 5000 + "\u00e4\U0001f600").encode()
+        large = bytes((i * 7919) >> 8 & 255 for i in range(3_000_000))
+        sent = [text, b"\0\1\2", b"fragment", large, text]
+        expected = {"client closes": (2, 4000, "done", "complete", {"by": "client", "code": 4000}),
+                    "upstream closes": (2, 4001, "after 1 pongs", "complete", {"by": "upstream", "code": 4001}),
+                    "no code": (0, 1005, "", "complete", {"by": "client", "code": 1005}),
+                    "client ends": (0, 1006, "", "client_disconnect", None),
+                    "upstream ends": (0, 1006, "", "upstream_truncated", None)}
+        self.assertEqual(list(talks), list(expected))
+        for name, (pongs, code, reason, status, closed) in expected.items():
+            with self.subTest(name):
+                talk = talks[name]
+                self.assertEqual((talk["same"], talk["pongs"], talk["code"], talk["reason"]), (True, pongs, code, reason))
+                with support.eventually() as wait:
+                    leaf = wait(lambda: self.leaves(talk["record"]).get("response"), "a response leaf")
+                about = leaf["websocket"]
+                self.assertEqual((leaf["status"], about.get("close")), (status, closed))
+                self.assertNotIn("fault", json.dumps(about))
+                # Whether messages are compressed is what the two ends agreed on, and the record says so.
+                agreed = "permessage-deflate" if name == "client closes" else None
+                self.assertEqual((talk["extensions"] or None, about.get("compression")), (agreed, agreed))
+        for name, more in (("client closes", []), ("upstream closes", [b"ping", b"close"])):
+            contents = self.contents(talks[name]["record"])
+            frames = json.loads(contents["websocket.frames"])
+            compressed = {f[3] & 0x40 for f in frames if f[3] & 0x0F in (TEXT, BINARY)}
+            self.assertEqual(compressed, {0} if more else {0x40}, name)
+            self.assertEqual(messages("c", frames, contents["websocket.client"]), sent + more)
+            self.assertEqual(messages("u", frames, contents["websocket.upstream"]), sent)
+        self.assert_valid()
 
 
 if __name__ == "__main__":

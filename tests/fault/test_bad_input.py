@@ -105,6 +105,42 @@ class BadInput(support.ProgramTest):
         config.write_text('[[upstream]]\nname = "x"\nurl = "http://127.0.0.1:1"\ncredential_env = "VERBATIM_NOT_SET"\n')
         self.assert_one_line_error(verbatim("gateway", "--config", config, "--check"), USAGE, "VERBATIM_NOT_SET", "is not set")
 
+    def test_a_start_that_fails_leaves_no_folder(self):
+        config, key = self.folder / "c.toml", self.folder / "key.pem"
+        key.write_text("no PEM")
+        tls = f'[tls]\ncertificate = "{key}"\nkey = "{key}"\n'
+        upstream = f'[[upstream]]\nname = "x"\nurl = "https://127.0.0.1:1"\nca_file = "{key}"\n'
+        token = '[log]\nsigning_key = "pkcs11:token=t;object=o?module-path=/no/such/module.so"\n'
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        demo = ("--model", f"demo={support.DEMO_MODEL}")
+        for name, text, flags in (("a port in use", "", ("--listen", address)), ("the admin's port in use", "", ("--admin", address)),
+                                  ("an address of another", "", ("--listen", "192.0.2.1:0")), ("no such name", "", ("--listen", "no.invalid:0")),
+                                  ("a bad certificate", tls, ()), ("a bad CA", upstream, ()), ("no such token", token, ()),
+                                  ("no such model", "", ("--model", "x=/no/such/model"))):
+            with self.subTest(name):
+                config.write_text(text)
+                data = self.folder / name / "data"
+                listen = () if "--listen" in flags else ("--listen", "127.0.0.1:0")
+                failed = verbatim("gateway", *listen, "--config", config, "--data", data, *demo, *flags, timeout=60)
+                self.assertIn(failed.code, (USAGE, UNFINISHED), failed)
+                self.assert_one_line_error(failed, failed.code)
+                self.assertFalse(data.exists(), list(data.rglob("*")))
+        # What was there before stays, and is no log either.
+        self.data.mkdir()
+        (self.data / "note").write_text("mine")
+        self.assertEqual(self.start("--admin", address, *demo).code, UNFINISHED)
+        self.assertEqual([each.name for each in self.data.iterdir()], ["note"])
+        # A log that is there is not touched.
+        log = self.folder / "log"
+        with self.gateway(*demo, data=log):
+            pass
+        before = (log / "log.db").read_bytes()
+        failed = verbatim("gateway", "--listen", address, "--data", log, *demo, timeout=60)
+        self.assert_one_line_error(failed, UNFINISHED, "cannot listen", address)
+        self.assertEqual((log / "log.db").read_bytes(), before)
+
     def test_an_empty_value_is_no_value(self):
         """`--key "$(cat key)"` without the file must not mean any key, nor `verify ""` the log of this folder."""
         self.make_log()

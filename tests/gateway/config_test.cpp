@@ -52,6 +52,9 @@ TEST(Config, AWholeFileIsRead) {
 [gateway]
 listen = "0.0.0.0:9000"
 admin_token = "t"
+admin_hosts = ["verbatim", "*"]
+hosts = ["verbatim.example"]
+health_path = ""
 [log]
 mode = "overlap"
 on_failure = "fail_open"
@@ -75,6 +78,9 @@ path = "/models/demo"
                                    "f.toml")
                           .value();
   EXPECT_EQ(config.listen.str(), "0.0.0.0:9000");
+  EXPECT_EQ(config.admin_hosts, (std::vector<std::string>{"verbatim", "*"}));
+  EXPECT_EQ(config.hosts, std::vector<std::string>{"verbatim.example"});
+  EXPECT_EQ(config.health_path, "");
   EXPECT_EQ(config.mode, audit::DurabilityMode::overlap);
   EXPECT_EQ(config.on_log_failure, OnLogFailure::fail_open);
   EXPECT_TRUE(config.cache.greedy);
@@ -115,6 +121,10 @@ TEST(Config, MistakesNameLineAndKey) {
                              "tenant = \xC3\xA4", "\xEF\xB9\xBF", "[\xE2\xB9\x80]"}) {
     EXPECT_THAT(message(header), testing::HasSubstr("f.toml line 1")) << header;
   }
+  EXPECT_THAT(message("[gateway]\nadmin_hosts = [\"a\", \"b:80\"]"),
+              testing::HasSubstr("'b:80' is no host name, without a port"));
+  EXPECT_THAT(message("[gateway]\nhosts = [\"http://a\"]"), testing::HasSubstr("'http://a'"));
+  EXPECT_THAT(message("[gateway]\nhealth_path = \"healthz\""), testing::HasSubstr("is no path"));
   EXPECT_THAT(message("gateway = 1"), testing::HasSubstr("'gateway' must be a table"));
 }
 

@@ -27,7 +27,9 @@ class GatewayTest : public testing::Test {
     config_.upstreams.push_back(gateway::parse_upstream(name + "=" + url).value());
   }
   void start(std::vector<gateway::LocalModel> models = {}) {
-    server_ = gateway::Server::start(config_, clock_, recorder_, std::move(models)).value();
+    server_ = gateway::Server::start(config_, clock_, recorder_, std::move(models),
+                                     gateway::BoundAddresses::take(config_).value())
+                  .value();
     thread_ = std::thread([this] { server_->run(); });
   }
   /// A gateway before one upstream that does as told.

@@ -179,6 +179,31 @@ TEST_F(Local, ListsItsModelsInBothShapes) {
             false);
 }
 
+TEST_F(Local, TellsTheHeadOfItsListAlone) {
+  start_local();
+  Wire wire = client();
+  const auto ask_for = [&](const std::string& method, const std::string& target) {
+    wire.send(method + " " + target + " HTTP/1.1\r\nHost: g\r\n\r\n");
+    return wire.read_until("\r\n\r\n");
+  };
+  for (const std::string target : {"/v1/models", "/v1/models/demo", "/v1/models/other"}) {
+    const std::string head = ask_for("HEAD", target);
+    const std::string whole = ask_for("GET", target);
+    // The same but for the record's id.
+    const auto without_id = [](std::string text) {
+      return text.erase(text.find("x-verbatim-record: ") + 19, 36);
+    };
+    EXPECT_EQ(without_id(head), without_id(whole));
+    const std::size_t length = std::stoul(whole.substr(whole.find("content-length: ") + 16));
+    EXPECT_TRUE(Json::accept(wire.read_bytes(length))) << target;
+  }
+  const auto leaves = recorder_.wait_for("response", 6);
+  ASSERT_EQ(leaves.size(), 6u);
+  EXPECT_EQ(leaves[0].fields["status"], leaves[1].fields["status"]);
+  EXPECT_EQ(FakeRecorder::content(leaves[0], "response.body"), "");
+  EXPECT_NE(FakeRecorder::content(leaves[1], "response.body"), "");
+}
+
 TEST_F(Local, RefusesByNameWhatItDoesNotDo) {
   start_local();
   const auto refusal = [&](const std::string& target, const std::string& body) {

@@ -255,6 +255,28 @@ TEST(HeaderRules, HidesSecretsInTheQueryHoweverTheyAreSpelt) {
   EXPECT_EQ(redacted_target("/p"), "/p");
 }
 
+TEST(HeaderRules, HidesUserNamesAndPasswordsInTargets) {
+  EXPECT_EQ(redacted_target("http://u:p@h/x?key=y"), "http://REDACTED@h/x?key=REDACTED");
+  EXPECT_EQ(redacted_target("ftp://u@p@h"), "ftp://REDACTED@h");
+  EXPECT_EQ(redacted_target("u:p@h:443"), "REDACTED@h:443");
+  EXPECT_EQ(redacted_target("http://h/a@b"), "http://h/a@b");
+  EXPECT_EQ(redacted_target("/a@b://c@d"), "/a@b://c@d");
+  EXPECT_EQ(redacted_target("*"), "*");
+}
+
+TEST(HeaderRules, ConnectionTakesAwayWhatItNamesButNotWhatTheBodyIs) {
+  Fields fields;
+  for (const char* name :
+       {"Host", "Content-Length", "content-encoding", "X-Hop", "Authorization"}) {
+    fields.add(name, "v");
+  }
+  fields.add("Connection", "host, content-length");
+  fields.add("Connection", "Content-Encoding,x-hop");
+  strip_hop_by_hop(fields);
+  ASSERT_EQ(fields.all().size(), 4u);
+  EXPECT_FALSE(fields.has("x-hop"));
+}
+
 TEST(HeaderRules, HidesWhateverLooksLikeACredential) {
   for (const char* name :
        {"Authorization", "Cookie", "ocp-apim-subscription-key", "x-auth-key", "xi-api-key",

@@ -190,11 +190,12 @@ class Run {
         if (verdict.trace.empty() || !about_.with_texts) continue;
         if (auto noted = evidence_->text_is_shown(verdict.record); !noted) return noted;
       }
-      if (auto done = write_file(flags_.report, replay::replay_report(about_), 0600); !done)
+      if (auto done = write_output(flags_.report, replay::replay_report(about_), 0600); !done)
         return done;
     }
     if (!flags_.csv.empty()) {
-      if (auto done = write_file(flags_.csv, replay::replay_csv(about_), 0600); !done) return done;
+      if (auto done = write_output(flags_.csv, replay::replay_csv(about_), 0600); !done)
+        return done;
     }
     return write_metrics();
   }
@@ -300,8 +301,8 @@ class Run {
       return Error{Errc::invalid_input, "this file holds something else than a replay's metrics",
                    flags_.metrics, "choose another place"};
     }
-    return write_file(flags_.metrics,
-                      replay::replay_metrics(about_, before ? *before : "", clock_.now_us()));
+    return write_output(flags_.metrics,
+                        replay::replay_metrics(about_, before ? *before : "", clock_.now_us()));
   }
 
   void drop_traces() {
@@ -343,13 +344,13 @@ void print_verdict(const Verdict& verdict) {
             << std::string(16 - replay::verdict_name(verdict.kind).size(), ' ')
             << verdict.record.str() << "  " << one_line(verdict.model);
   if (verdict.origin) std::cout << "  (cache hit of " << verdict.origin->str() << ")";
-  if (!verdict.reason.empty()) std::cout << "  " << verdict.reason;
+  if (!verdict.reason.empty()) std::cout << "  " << one_line(verdict.reason);
   if (verdict.position) std::cout << " at token " << *verdict.position;
   if (verdict.character) std::cout << " (byte " << *verdict.character << ")";
   if (!verdict.detail.empty()) std::cout << ": " << one_line(verdict.detail);
   std::cout << '\n';
   if (verdict.fingerprint)
-    std::cout << "    " << replay::fingerprint_text(*verdict.fingerprint) << '\n';
+    std::cout << "    " << one_line(replay::fingerprint_text(*verdict.fingerprint)) << '\n';
   for (const Json& each : verdict.explanations)
     std::cout << "    " << one_line(replay::explanation_text(each)) << '\n';
 }
@@ -376,7 +377,7 @@ void print_counts(const std::vector<Verdict>& verdicts,
     if (verdict.kind == VerdictKind::not_replayable) ++reasons[verdict.reason];
   }
   for (const auto& [reason, count] : reasons)
-    std::cout << "  not replayable, " << reason << ": " << count << '\n';
+    std::cout << "  not replayable, " << one_line(reason) << ": " << count << '\n';
 }
 
 /// How much of it another kernel's rounding could have changed.
@@ -409,7 +410,8 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
       const auto here = run.here.find(fact);
       std::cout << "  " << one_line(fact) << ": "
                 << (there == environment.facts.end() ? "unknown" : one_line(there->second))
-                << ", here " << (here == run.here.end() ? "unknown" : here->second) << '\n';
+                << ", here " << (here == run.here.end() ? "unknown" : one_line(here->second))
+                << '\n';
     }
   }
 }
@@ -417,7 +419,7 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
 void print_bundle(const audit::VerifyReport& bundle) {
   std::cout << "from a bundle of " << one_line(bundle.origin) << ", "
             << audit::verdict_name(bundle.verdict) << ": " << bundle.size << " leaves, key "
-            << bundle.vkey
+            << one_line(bundle.vkey)
             << (bundle.key_was_given ? "" : " (named by the bundle itself: pass --key to pin it)")
             << "\n";
 }
@@ -475,7 +477,7 @@ int run_replay(const Context& context, ReplayFlags& flags) {
     if (run.verified() != nullptr) print_bundle(*run.verified());
     print_run(run.about(), counts);
     for (const std::string& file : {flags.report, flags.csv, flags.metrics}) {
-      if (written && !file.empty()) std::cout << "wrote " << file << '\n';
+      if (written && !file.empty()) std::cout << "wrote " << one_line(file) << '\n';
     }
   }
   if (counts.contains(VerdictKind::diverged)) return kBadFinding;

@@ -85,7 +85,7 @@ class Observe(support.ProgramTest):
         config = self.folder / "c.toml"
         config.write_text("[cache]\nobserve_percent = 101\n")
         self.assert_one_line_error(support.verbatim("gateway", "--config", config, "--check"), 2, "from 0 to 100")
-        config.write_text("")
+        config.write_text("# as it is without one\n")
         self.assertEqual(self.run_well("gateway", "--config", config, "--check").json["cache"]["observe_percent"], 0)
 
 

@@ -9,9 +9,11 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <utility>
+#include <vector>
 
 namespace verbatim::audit {
 
@@ -72,6 +74,14 @@ Result<bool> erased_since(const fs::path& data_dir, std::uint64_t size) {
   return erased;
 }
 
+/// What a backup that was killed can have left: also temporary names, and what SQLite puts beside a database.
+bool is_of_a_backup(const std::string& name) {
+  for (const char* part : {"log.db", "keys.db", "master.key", "log.key", "high-water"}) {
+    if (name.starts_with(part)) return true;
+  }
+  return name == "cosigned";
+}
+
 class Backup {
  public:
   Backup(const fs::path& data_dir, const BackupOptions& options)
@@ -85,11 +95,9 @@ class Backup {
 
   Result<BackupReport> run() {
     std::error_code error;
-    if (fs::exists(fs::symlink_status(options_.out, error)) ||
-        !fs::create_directory(folder_, error)) {
+    if (auto begun = begin(); !begun) {
       done_ = true;  // nothing of ours is there
-      return Error{Errc::invalid_input, "something is at this place already, or it cannot be made",
-                   options_.out.string(), "name a new folder"};
+      return begun.error();
     }
     fs::permissions(folder_, fs::perms(0700), error);
     if (auto copied = copy_all(); !copied) return copied.error();
@@ -111,6 +119,43 @@ class Backup {
   }
 
  private:
+  /// Makes the folder, or takes over what a backup that was killed left there.
+  Result<void> begin() {
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(options_.out, error))) {
+      return Error{Errc::invalid_input, "something is at this place already", options_.out.string(),
+                   "name a new folder"};
+    }
+    const bool made = fs::create_directory(folder_, error);
+    if (error) {
+      return Error{Errc::invalid_input, "the folder cannot be made: " + error.message(),
+                   folder_.string(), "name another folder"};
+    }
+    lock_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!lock_.ok() || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      return Error{Errc::invalid_input, "something is there already, or another backup writes it",
+                   folder_.string(), "wait for it, or name another folder"};
+    }
+    if (made) return {};
+    std::vector<fs::path> left;
+    for (fs::directory_iterator entry(folder_, error), end; !error && entry != end;
+         entry.increment(error)) {
+      left.push_back(entry->path());
+      if (is_of_a_backup(left.back().filename().string())) continue;
+      return Error{Errc::invalid_input, "a folder is in the way, and no unfinished backup",
+                   folder_.string(), "move it away, or name another folder"};
+    }
+    for (const fs::path& path : left) {
+      if (!error) fs::remove_all(path, error);
+    }
+    if (error) {
+      return Error{Errc::storage_failed,
+                   "cannot clear away an unfinished backup: " + error.message(), folder_.string(),
+                   "remove it"};
+    }
+    return {};
+  }
+
   Result<void> copy_all() {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       if (auto copied = copy_database(data_dir_ / "log.db", folder_ / "log.db"); !copied) {
@@ -178,6 +223,7 @@ class Backup {
   fs::path data_dir_;
   const BackupOptions& options_;
   fs::path folder_;  // until all is there
+  Descriptor lock_;  // on it
   std::string note_;
   BackupReport report_;
   bool done_ = false;

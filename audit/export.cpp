@@ -33,6 +33,10 @@ class EvidenceWriter {
     if (!head) return head.error();
     head_ = *head;
     key_ = keys->at(head_.size).front();
+    // Opened at once: it may be retired while the rest is written.
+    auto signing = load_log_key(reader_.data_dir(), key_);
+    if (!signing) return signing.error();
+    signing_ = std::move(*signing);
     summary_.size = head_.size;
     auto pruned = read_pruned(reader_.data_dir());
     if (!pruned) return pruned.error();
@@ -72,6 +76,7 @@ class EvidenceWriter {
   BundleSink& sink_;
   Checkpoint head_;
   VerifierKey key_;  // that signed it
+  std::shared_ptr<LogKey> signing_;
   Pruned pruned_;
   std::map<std::string, std::pair<Digest, std::uint64_t>> files_;  // name -> digest, bytes
   ExportSummary summary_;
@@ -187,8 +192,6 @@ Json EvidenceWriter::selection() const {
 }
 
 Result<void> EvidenceWriter::add_manifest() {
-  const auto key = load_log_key(reader_.data_dir(), key_);
-  if (!key) return key.error();
   Json files = Json::array();
   for (const auto& [name, file] : files_) {
     files.push_back({{"name", name}, {"sha256", file.first.hex()}, {"bytes", file.second}});
@@ -205,7 +208,7 @@ Result<void> EvidenceWriter::add_manifest() {
   const std::string manifest = canonical(members);
   const std::string statement = canonical(manifest_statement(manifest, members));
   if (auto done = sink_.add("manifest.json", manifest); !done) return done;
-  const auto signed_statement = sign_statement(statement, **key);
+  const auto signed_statement = sign_statement(statement, *signing_);
   if (!signed_statement) return signed_statement.error();
   return sink_.add("manifest.sig.json", *signed_statement);
 }

@@ -92,7 +92,7 @@ Result<std::shared_ptr<LogKey>> load_log_key(const std::filesystem::path& data_d
   for (const KeyLine& line : *lines) {
     if (line.key == key) return open_key(line);
   }
-  return Error{Errc::not_found, "the key does not sign any more: " + key.str(),
+  return Error{Errc::unavailable, "the key does not sign any more: " + key.str(),
                (data_dir / "log.key").string(), "try again"};
 }
 

@@ -32,7 +32,7 @@ struct KeyLine {
 
 /// The newest of the log's keys, for other statements than tree heads. Errors as above.
 [[nodiscard]] Result<std::shared_ptr<LogKey>> load_log_key(const std::filesystem::path& data_dir);
-/// That one of them. Also `not_found`, if it no longer signs.
+/// That one of them. Also `unavailable`, if it no longer signs: a newer checkpoint is signed by another.
 [[nodiscard]] Result<std::shared_ptr<LogKey>> load_log_key(const std::filesystem::path& data_dir,
                                                            const VerifierKey& key);
 

@@ -15,6 +15,27 @@ std::string partial(std::uint64_t width) {
   return width == kTileWidth ? "" : ".p/" + std::to_string(width);
 }
 
+/// The digits of a short number; whatever else is there, the caller prints what was read and compares.
+std::uint64_t digits_in(std::string_view text) {
+  std::uint64_t number = 0;
+  for (const char c : text) {
+    if (c >= '0' && c <= '9') number = number * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return number;
+}
+
+/// "x001/x234/067.p/5", loosely.
+TileName numbered(std::string_view text) {
+  TileName name;
+  const std::size_t point = std::min(text.find(".p/"), text.size());
+  if (point < text.size()) name.width = digits_in(text.substr(point + 3));
+  name.index = digits_in(text.substr(0, point));
+  return name;
+}
+
+constexpr std::size_t kPathBytesMax =
+    40;  // 16 digits and what is between them: no number overflows
+
 }  // namespace
 
 std::string tile_number(std::uint64_t n) {
@@ -29,6 +50,26 @@ std::string tile_path(const TileName& name) {
 
 std::string entries_path(std::uint64_t index, std::uint64_t width) {
   return "tile/entries/" + tile_number(index) + partial(width);
+}
+
+std::optional<TileName> parse_tile_path(std::string_view path) {
+  constexpr std::string_view kPrefix = "tile/";
+  if (path.size() > kPathBytesMax || !path.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view rest = path.substr(kPrefix.size());
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  if (slash == 0 || slash > 2 || slash == rest.size()) return std::nullopt;
+  TileName name = numbered(rest.substr(slash + 1));
+  name.level = static_cast<int>(digits_in(rest.substr(0, slash)));
+  if (tile_path(name) != path) return std::nullopt;
+  return name;
+}
+
+std::optional<TileName> parse_entries_path(std::string_view path) {
+  constexpr std::string_view kPrefix = "tile/entries/";
+  if (path.size() > kPathBytesMax || !path.starts_with(kPrefix)) return std::nullopt;
+  const TileName name = numbered(path.substr(kPrefix.size()));
+  if (entries_path(name.index, name.width) != path) return std::nullopt;
+  return name;
 }
 
 std::vector<TileName> tiles_of(std::uint64_t size) {

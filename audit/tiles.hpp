@@ -8,6 +8,7 @@
 #include "schema/error.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,10 @@ struct TileName {
 [[nodiscard]] std::string tile_number(std::uint64_t n);
 [[nodiscard]] std::string tile_path(const TileName& name);
 [[nodiscard]] std::string entries_path(std::uint64_t index, std::uint64_t width);
+
+/// The names that tile_path() and entries_path() give, and nothing else. An entry bundle's has level 0.
+[[nodiscard]] std::optional<TileName> parse_tile_path(std::string_view path);
+[[nodiscard]] std::optional<TileName> parse_entries_path(std::string_view path);
 
 /// Every tile of a tree of `size` leaves, level by level: full ones, then the partial one. None is empty.
 [[nodiscard]] std::vector<TileName> tiles_of(std::uint64_t size);

@@ -37,6 +37,26 @@ std::optional<std::uint64_t> size_from(std::string_view text) {
 
 WitnessAnswer refuse(int status, const std::string& why) { return {status, kText, why + "\n"}; }
 
+/// What was cosigned. Made only where there is no key yet: a witness that forgot would cosign a rollback.
+Result<Database> open_memory(const std::filesystem::path& path, bool is_new) {
+  const Error lost{
+      Errc::tampered, "the witness has lost its memory: under this key it could contradict itself",
+      path.string(), "put the file back, or begin anew in another folder and under another name"};
+  auto db = Database::open(path, is_new ? Database::Mode::create : Database::Mode::write);
+  if (!db) return db.error().code == Errc::not_found ? lost : db.error();
+  auto set = db->execute("PRAGMA synchronous=EXTRA");
+  if (set && is_new) set = db->execute(kTables);
+  if (!set) return set.error();
+  {
+    Statement select(*db, "SELECT 1 FROM sqlite_master WHERE name = 'log'");
+    Rows rows = select.run();
+    const auto has_table = rows.next();
+    if (!has_table) return has_table.error();
+    if (!*has_table) return lost;
+  }
+  return db;
+}
+
 }  // namespace
 
 std::string format_witness_request(const WitnessRequest& request) {
@@ -78,7 +98,11 @@ Result<std::unique_ptr<Witness>> Witness::open(const std::filesystem::path& fold
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const auto path = folder / "witness.key";
-  if (!std::filesystem::exists(path, error)) {
+  const bool is_new = !std::filesystem::exists(path, error);
+  // The memory is there before the key is: a key without a memory has lost it.
+  auto db = open_memory(folder / "witness.db", is_new);
+  if (!db) return db.error();
+  if (is_new) {
     Ed25519Seed seed{};
     fill_random(seed);
     if (auto made = write_file(path, format_skey(name, seed) + "\n", 0600); !made) {
@@ -93,10 +117,6 @@ Result<std::unique_ptr<Witness>> Witness::open(const std::filesystem::path& fold
     return Error{Errc::invalid_input, "the witness in this folder has another name: " + key->name,
                  path.string(), "give that name, or another folder"};
   }
-  auto db = Database::open(folder / "witness.db", Database::Mode::create);
-  if (!db) return db.error();
-  auto set = db->execute("PRAGMA synchronous=EXTRA;" + std::string(kTables));
-  if (!set) return set.error();
   return std::unique_ptr<Witness>(
       new Witness(std::move(*key), std::move(logs), std::move(*db), clock));
 }
@@ -133,7 +153,8 @@ WitnessAnswer Witness::add_checkpoint(std::string_view body) {
   if (!head) return refuse(400, head.error().what);
   const auto keys = keys_of(head->origin);
   if (keys.empty()) return refuse(404, "this witness does not know the log");
-  if (!open_note(request->checkpoint, keys)) {
+  const auto opened = open_note(request->checkpoint, keys);
+  if (!opened) {
     return refuse(403, "the checkpoint is not signed by a known key of the log");
   }
   if (request->old_size > head->size) return refuse(400, "the old size is beyond the checkpoint");
@@ -154,7 +175,11 @@ WitnessAnswer Witness::add_checkpoint(std::string_view body) {
   // 3. Remembered before it is said.
   const auto seconds = static_cast<std::uint64_t>(clock_.now_us() / 1'000'000);
   const std::string line = cosign(note->text, key_.name, key_.key, seconds);
-  const std::string cosigned = request->checkpoint + line;
+  // The log's own signatures and ours. Anybody can add lines under a note: kept, they would crowd these out.
+  std::string cosigned = note->text + "\n";
+  for (const NoteSignature& signature : opened->verified)
+    cosigned += signature_line(signature.name, signature.key_id, signature.bytes);
+  cosigned += line;
   const Bytes old_root = last->root.view();
   auto kept =
       update_.run(head->origin, head->size, head->root.view(), cosigned, last->size, old_root)

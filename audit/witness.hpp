@@ -42,7 +42,7 @@ class Witness {
  public:
   /// Makes key and state if there are none, with this name; later it must be the same. `logs`: keys of the logs it
   /// serves; several of one origin are one log's. `clock` must outlive it. `invalid_input` (no log, a bad name, another
-  /// name than the key's), `tampered` (a damaged key or state), `storage_failed`.
+  /// name than the key's), `tampered` (a damaged key or state, or a key whose state is gone), `storage_failed`.
   [[nodiscard]] static Result<std::unique_ptr<Witness>> open(const std::filesystem::path& folder,
                                                              const std::string& name,
                                                              std::vector<VerifierKey> logs,
@@ -51,9 +51,10 @@ class Witness {
   /// For people who trust it: a key of type 0x04.
   [[nodiscard]] VerifierKey key() const;
 
-  /// 200: the cosignature's line, and the state is durable. 400 (malformed, or old beyond the checkpoint), 403 (no
-  /// signature of a known key, or a wrong one), 404 (unknown origin), 409 (old is not the last size cosigned: the
-  /// body is that size, type text/x.tlog.size), 422 (the proof does not lead from the last tree to this one), 500.
+  /// 200: the cosignature's line, and the state is durable: the checkpoint with the log's signatures and ours, no others.
+  /// 400 (malformed, or old beyond the checkpoint), 403 (no signature of a known key, or a wrong one), 404 (unknown
+  /// origin), 409 (old is not the last size cosigned: the body is that size, type text/x.tlog.size), 422 (the proof does
+  /// not lead from the last tree to this one), 500.
   [[nodiscard]] WitnessAnswer add_checkpoint(std::string_view body);
   /// `path`: what follows the monitoring prefix. 200 or 404.
   [[nodiscard]] WitnessAnswer read(std::string_view path);

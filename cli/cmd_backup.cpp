@@ -3,6 +3,7 @@
 #include "audit/backup.hpp"
 #include "audit/log.hpp"
 #include "cli/command.hpp"
+#include "cli/show_text.hpp"
 
 #include <iostream>
 #include <memory>
@@ -33,6 +34,7 @@ int run_backup(const Context& context, const audit::BackupOptions& options) {
     return fail(Error{Errc::invalid_input, "something is at this place already",
                       options.out.string(), "name a new folder"});
   }
+  if (const auto free = check_not_of_a_log(options.out); !free) return fail(free.error());
   const auto recorded = record_backup(context, options);
   if (!recorded) return fail(recorded.error());
   const auto report = audit::back_up(context.data, options);
@@ -44,7 +46,8 @@ int run_backup(const Context& context, const audit::BackupOptions& options) {
                 {"bytes", report->bytes},
                 {"keys", options.keys}});
   } else {
-    std::cout << "wrote " << options.out.string() << ": " << report->size << " leaves, verified"
+    std::cout << "wrote " << one_line(options.out.string()) << ": " << report->size
+              << " leaves, verified"
               << (options.keys ? ", with all keys\n" : "; without keys its contents stay sealed\n");
   }
   return kDone;

@@ -5,9 +5,9 @@
 #include "cli/number_option.hpp"
 #include "cli/progress.hpp"
 #include "cli/replay_flags.hpp"
+#include "cli/show_text.hpp"
 #include "replay/calibration.hpp"
 #include "replay/verdict.hpp"
-#include "schema/file.hpp"
 
 #include <iostream>
 #include <map>
@@ -135,9 +135,9 @@ void print_calibration(const replay::Calibration& calibration, const Scored& hon
             << calibration.share_max << " of an answer's tokens; false positives at most "
             << calibration.alpha << '\n';
   for (const auto& [reason, count] : honest.skipped)
-    std::cout << "not used: " << count << " (" << reason << ")\n";
+    std::cout << "not used: " << count << " (" << one_line(reason) << ")\n";
   for (const replay::Detection& detection : detections) {
-    std::cout << detection.name << ": " << detection.records_beyond.count << " of "
+    std::cout << one_line(detection.name) << ": " << detection.records_beyond.count << " of "
               << detection.records_beyond.of << " answers told apart; ";
     if (detection.tokens_needed == 0) {
       std::cout << "no token's deficit was beyond the threshold\n";
@@ -197,10 +197,10 @@ int run_calibrate(const Context& context, CalibrateFlags& flags) {
   if (const auto recorded = record(context, *calibration); !recorded) return fail(recorded.error());
   const std::string text = replay::calibration_text(*calibration);
   if (!flags.out.empty()) {
-    if (const auto written = write_file(flags.out, text); !written) return fail(written.error());
+    if (const auto written = write_output(flags.out, text); !written) return fail(written.error());
   }
   const std::string warning = warning_of(*calibration);
-  if (!warning.empty()) std::cerr << "verbatim: warning: " << warning << '\n';
+  if (!warning.empty()) std::cerr << "verbatim: warning: " << one_line(warning) << '\n';
   if (context.json) {
     OrderedJson found = OrderedJson::array();
     for (const auto& detection : *detections) found.push_back(detection_json(detection));

@@ -6,6 +6,7 @@
 #include "cli/fingerprint_files.hpp"
 #include "cli/layer_files.hpp"
 #include "cli/number_option.hpp"
+#include "cli/show_text.hpp"
 #include "local_engine/engine.hpp"
 #include "local_engine/selfcheck.hpp"
 #include "schema/clock.hpp"
@@ -160,9 +161,9 @@ void print_result(const Context& context, const Engine& engine, const Generation
     print_json(json);
     return;
   }
-  if (agreement) std::cerr << replay::fingerprint_text(*agreement) << '\n';
+  if (agreement) std::cerr << one_line(replay::fingerprint_text(*agreement)) << '\n';
   if (engine.tokenizer() != nullptr) {
-    std::cout << result.text << '\n';
+    std::cout << many_lines(result.text) << '\n';
   } else {
     std::vector<local_engine::TokenId> ids;
     for (const auto& token : result.tokens) ids.push_back(token.id);
@@ -181,6 +182,8 @@ Result<void> write_files(const GenerateFlags& flags, const Engine& engine,
 }
 
 int run_generate(const Context& context, const GenerateFlags& flags) {
+  const auto possible = check_outputs({flags.fingerprint.file, flags.layers.file});
+  if (!possible) return fail(possible.error());
   const auto engine = load_engine(flags.engine);
   if (!engine) return fail(engine.error());
   const auto request = request_of(**engine, flags);
@@ -213,6 +216,8 @@ void print_scores(const GenerationResult& result) {
 }
 
 int run_score(const Context& context, const GenerateFlags& flags) {
+  const auto possible = check_outputs({flags.fingerprint.file, flags.layers.file});
+  if (!possible) return fail(possible.error());
   const auto engine = load_engine(flags.engine);
   if (!engine) return fail(engine.error());
   const auto request = request_of(**engine, flags);
@@ -278,7 +283,7 @@ int run_tokenize(const TokenizeFlags& flags) {
       return print_ids(line["text"].get<std::string>());
     });
   }
-  const auto text = read_input("-");
+  const auto text = read_text("-");
   if (!text) return fail(text.error());
   const auto done = print_ids(*text);
   return done ? kDone : fail(done.error());
@@ -302,7 +307,7 @@ int run_detokenize(const TokenizeFlags& flags) {
       return {};
     });
   }
-  const auto text = read_input("-");
+  const auto text = read_text("-");
   if (!text) return fail(text.error());
   std::string list = *text;
   if (const auto open = list.find('['); open != std::string::npos) {
@@ -412,7 +417,7 @@ int run_render(const RenderFlags& flags) {
   if (!input) return fail(input.error());
   const auto output = (*parsed)->render(*input);
   if (!output) {
-    std::cerr << output.error().what << '\n';
+    std::cerr << one_line(output.error().what) << '\n';
     return kBadFinding;
   }
   std::cout << *output;
@@ -441,7 +446,7 @@ int run_selfcheck(const Context& context, const std::string& model, double secon
     for (const auto& finding : report->findings) {
       std::cout << (finding.passed ? "passed      " : "FAILED      ") << finding.check << " ("
                 << finding.cases << " cases)"
-                << (finding.passed ? "" : ": " + finding.first_difference) << '\n';
+                << (finding.passed ? "" : ": " + one_line(finding.first_difference)) << '\n';
     }
   }
   return report->passed ? kDone : kBadFinding;

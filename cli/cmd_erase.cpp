@@ -4,6 +4,7 @@
 #include "audit/prune.hpp"
 #include "audit/reader.hpp"
 #include "cli/append_leaf.hpp"
+#include "cli/show_text.hpp"
 
 #include <iostream>
 #include <memory>
@@ -134,7 +135,7 @@ int run_hold_list(const Context& context) {
                     {"actor", hold.actor}});
     if (!context.json) {
       std::cout << hold.id.str() << "  " << format_rfc3339(hold.time_us).substr(0, 19) << "Z  "
-                << scope << "  " << hold.reason << '\n';
+                << one_line(scope) << "  " << one_line(hold.reason) << '\n';
     }
   }
   if (context.json) print_json({{"holds", std::move(list)}});

@@ -2,6 +2,7 @@
 
 #include "audit/export.hpp"
 #include "cli/append_leaf.hpp"
+#include "cli/show_text.hpp"
 #include "gateway/header_rules.hpp"
 
 #include <kVerifyPy.hpp>
@@ -19,6 +20,7 @@ namespace {
 /// What leaves commit to: schema/leaf.md.
 constexpr std::array<std::string_view, 19> kFields = {"request.body",
                                                       "request.headers",
+                                                      "request.target",
                                                       "request.digest",
                                                       "response.body",
                                                       "response.headers",
@@ -131,6 +133,7 @@ int run_export(const Context& context, const ExportFlags& flags) {
     return fail(Error{Errc::invalid_input, "something is there already", flags.out,
                       "name a new folder or .zip"});
   }
+  if (const auto free = check_not_of_a_log(flags.out); !free) return fail(free.error());
   const auto parent = std::filesystem::absolute(flags.out, ignored).parent_path();
   if (std::filesystem::exists(parent, ignored) && !std::filesystem::is_directory(parent, ignored)) {
     return fail(Error{Errc::invalid_input, "not a folder", parent.string(), "name a new folder"});
@@ -159,8 +162,9 @@ int run_export(const Context& context, const ExportFlags& flags) {
                 {"origin", (*reader)->origin()},
                 {"vkey", (*reader)->vkey()}});
   } else {
-    std::cout << "wrote " << flags.out << ": " << summary->size << " leaves, " << summary->records
-              << " records, " << summary->contents << " contents, " << summary->files << " files\n"
+    std::cout << "wrote " << one_line(flags.out) << ": " << summary->size << " leaves, "
+              << summary->records << " records, " << summary->contents << " contents, "
+              << summary->files << " files\n"
               << what_is_missing(*summary)
               << "give the auditor this key by another way: " << (*reader)->vkey() << '\n';
   }

@@ -4,6 +4,7 @@
 #include "audit/log.hpp"
 #include "cli/command.hpp"
 #include "cli/model_places.hpp"
+#include "cli/show_text.hpp"
 #include "gateway/config.hpp"
 #include "gateway/server.hpp"
 #include "kernels/backend.hpp"
@@ -239,7 +240,7 @@ void announce(const Context& context, const gateway::GatewayConfig& config,
     std::cout << "listening on " << url << std::endl;
   }
   if (context.quiet) return;
-  std::cerr << "verbatim: the log is in " << context.data << serves(config) << '\n';
+  std::cerr << "verbatim: the log is in " << one_line(context.data + serves(config)) << '\n';
   if (admin)
     std::cerr << "verbatim: health and metrics on http://" << server.admin_address().str() << '\n';
 }
@@ -277,7 +278,7 @@ void reload_config(const Context& context, const GatewayFlags& flags, gateway::S
   const auto checked = config ? check_config(*config) : Result<void>(config.error());
   if (!checked) {
     std::cerr << "verbatim: the new configuration is refused, and the one before stays in force: "
-              << checked.error().message() << '\n';
+              << one_line(checked.error().message()) << '\n';
     return;
   }
   server.reload(*config);

@@ -5,6 +5,7 @@
 #include "audit/pkcs11_uri.hpp"
 #include "audit/reader.hpp"
 #include "cli/command.hpp"
+#include "cli/show_text.hpp"
 
 #include <iostream>
 #include <memory>
@@ -37,7 +38,7 @@ int run_list(const Context& context) {
   const auto chain = keys_of(context);
   if (!chain) return fail(chain.error());
   if (!context.json) {
-    std::cout << chain->newest().str() << '\n';
+    std::cout << one_line(chain->newest().str()) << '\n';
     return kDone;
   }
   OrderedJson keys = OrderedJson::array();
@@ -83,11 +84,11 @@ int run_change(const Context& context, const audit::LeafDraft& draft) {
                                          : "destroyed";
     print_json(out);
   } else {
-    std::cout << key.str() << '\n';
+    std::cout << one_line(key.str()) << '\n';
   }
   if (left && !context.quiet) {
     std::cerr << "verbatim: its private half is still in the token, and destroyed only there: "
-              << place << '\n';
+              << one_line(place) << '\n';
   }
   return kDone;
 }

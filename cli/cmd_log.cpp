@@ -51,19 +51,15 @@ OrderedJson json_of(const audit::RecordSummary& record) {
 }
 
 void print_row(const audit::RecordSummary& record, bool with_type) {
-  const auto padded = [](std::string text, std::size_t width) {
-    if (text.size() < width) text.resize(width, ' ');
-    return text + "  ";
-  };
-  std::cout << padded(std::to_string(record.index), 6) << record.id.str() << "  "
+  std::cout << column(std::to_string(record.index), 6) << record.id.str() << "  "
             << format_rfc3339(record.time_us).substr(0, 19) << "Z  "
-            << (with_type ? padded(record.type, 18) : "")
-            << padded(record.status.empty() ? (record.type == "request" ? "open" : "-")
+            << (with_type ? column(record.type, 18) : "")
+            << column(record.status.empty() ? (record.type == "request" ? "open" : "-")
                                             : record.status,
                       18)
-            << padded(record.cache.empty() ? "-" : record.cache, 6)
-            << padded(record.model.empty() ? "-" : record.model, 16)
-            << (record.route.empty() ? "-" : record.route) << '\n';
+            << column(record.cache.empty() ? "-" : record.cache, 6)
+            << column(record.model.empty() ? "-" : record.model, 16)
+            << one_line(record.route.empty() ? "-" : record.route) << '\n';
 }
 
 /// What a verdict's leaf says, and of which record.

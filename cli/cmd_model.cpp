@@ -2,6 +2,7 @@
 
 #include "cli/command.hpp"
 #include "cli/model_signature.hpp"
+#include "cli/show_text.hpp"
 #include "local_engine/fingerprint.hpp"
 
 #include <iostream>
@@ -43,11 +44,11 @@ int run_fingerprint(const Context& context, const std::string& path, bool with_f
   for (const auto& [name, value] : json.items()) {
     if (name == "files") continue;
     std::cout << name << std::string(name.size() < 22 ? 22 - name.size() : 1, ' ')
-              << (value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
+              << one_line(value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
   }
   if (with_files) {
     for (const auto& file : print->files) {
-      std::cout << file.sha256.hex() << "  " << file.size << "  " << file.name << '\n';
+      std::cout << file.sha256.hex() << "  " << file.size << "  " << one_line(file.name) << '\n';
     }
   }
   return kDone;

@@ -5,7 +5,6 @@
 #include "cli/replay_evidence.hpp"
 #include "cli/show_text.hpp"
 #include "replay/probe_report.hpp"
-#include "schema/file.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -150,6 +149,7 @@ Result<void> check_places(const Context& context, const ProbeFlags& flags) {
     return Error{Errc::invalid_input, "this would be written into the folder of the log", place,
                  "name another place"};
   }
+  if (auto free = check_not_of_a_log(flags.series); !free) return free;
   return check_outputs({flags.report, flags.csv, flags.metrics});
 }
 
@@ -172,12 +172,12 @@ int run_probe(const Context& context, ProbeFlags& flags) {
   progress.clear();
   if (!result) return fail(result.error());
   if (!flags.report.empty()) {
-    const auto written = write_file(
+    const auto written = write_output(
         flags.report, replay::probe_report(*result, format_rfc3339(clock.now_us())), 0600);
     if (!written) return fail(written.error());
   }
   if (!flags.csv.empty()) {
-    const auto written = write_file(flags.csv, replay::probe_csv(*result), 0600);
+    const auto written = write_output(flags.csv, replay::probe_csv(*result), 0600);
     if (!written) return fail(written.error());
   }
   if (context.json) {

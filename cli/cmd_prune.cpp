@@ -5,6 +5,7 @@
 #include "audit/prune.hpp"
 #include "audit/reader.hpp"
 #include "cli/command.hpp"
+#include "cli/show_text.hpp"
 
 #include <iostream>
 #include <memory>
@@ -59,7 +60,7 @@ int run_dry(const Context& context, std::int64_t before_us) {
               << plan->contents << " contents (" << plan->bytes << " bytes) below index "
               << plan->minimum_index << " would go; " << plan->kept.size()
               << " leaves below it must be kept and would stay.\n"
-              << "why not more: " << plan->stopped_by << '\n';
+              << "why not more: " << one_line(plan->stopped_by) << '\n';
   }
   return kDone;
 }
@@ -74,7 +75,7 @@ int nothing_to_prune(const Context& context, const audit::PrunePlan& plan) {
                 {"stopped_by", plan.stopped_by}});
   } else {
     std::cout << "nothing to prune: only whole tiles of 256 leaves go; why not more: "
-              << plan.stopped_by << '\n';
+              << one_line(plan.stopped_by) << '\n';
   }
   return kDone;
 }

@@ -191,11 +191,12 @@ class Run {
         if (verdict.trace.empty() || !about_.with_texts) continue;
         if (auto noted = evidence_->text_is_shown(verdict.record); !noted) return noted;
       }
-      if (auto done = write_file(flags_.report, replay::replay_report(about_), 0600); !done)
+      if (auto done = write_output(flags_.report, replay::replay_report(about_), 0600); !done)
         return done;
     }
     if (!flags_.csv.empty()) {
-      if (auto done = write_file(flags_.csv, replay::replay_csv(about_), 0600); !done) return done;
+      if (auto done = write_output(flags_.csv, replay::replay_csv(about_), 0600); !done)
+        return done;
     }
     return write_metrics();
   }
@@ -295,7 +296,7 @@ class Run {
     if (flags_.metrics.empty()) return {};
     const auto before = metrics_so_far();
     if (!before) return before.error();
-    return write_file(flags_.metrics, replay::replay_metrics(about_, *before, clock_.now_us()));
+    return write_output(flags_.metrics, replay::replay_metrics(about_, *before, clock_.now_us()));
   }
 
   void drop_traces() {
@@ -337,15 +338,15 @@ void print_verdict(const Verdict& verdict) {
             << std::string(16 - replay::verdict_name(verdict.kind).size(), ' ')
             << verdict.record.str() << "  " << one_line(verdict.model);
   if (verdict.origin) std::cout << "  (cache hit of " << verdict.origin->str() << ")";
-  if (!verdict.reason.empty()) std::cout << "  " << verdict.reason;
+  if (!verdict.reason.empty()) std::cout << "  " << one_line(verdict.reason);
   if (verdict.position) std::cout << " at token " << *verdict.position;
   if (verdict.character) std::cout << " (byte " << *verdict.character << ")";
   if (!verdict.detail.empty()) std::cout << ": " << one_line(verdict.detail);
   std::cout << '\n';
   if (verdict.fingerprint)
-    std::cout << "    " << replay::fingerprint_text(*verdict.fingerprint) << '\n';
+    std::cout << "    " << one_line(replay::fingerprint_text(*verdict.fingerprint)) << '\n';
   for (const std::string& content : verdict.not_looked_at)
-    std::cout << "    not looked at, since it is not disclosed: " << content << '\n';
+    std::cout << "    not looked at, since it is not disclosed: " << one_line(content) << '\n';
   for (const Json& each : verdict.explanations)
     std::cout << "    " << one_line(replay::explanation_text(each)) << '\n';
 }
@@ -372,7 +373,7 @@ void print_counts(const std::vector<Verdict>& verdicts,
     if (verdict.kind == VerdictKind::not_replayable) ++reasons[verdict.reason];
   }
   for (const auto& [reason, count] : reasons)
-    std::cout << "  not replayable, " << reason << ": " << count << '\n';
+    std::cout << "  not replayable, " << one_line(reason) << ": " << count << '\n';
 }
 
 /// How much of it another kernel's rounding could have changed.
@@ -405,7 +406,8 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
       const auto here = run.here.find(fact);
       std::cout << "  " << one_line(fact) << ": "
                 << (there == environment.facts.end() ? "unknown" : one_line(there->second))
-                << ", here " << (here == run.here.end() ? "unknown" : here->second) << '\n';
+                << ", here " << (here == run.here.end() ? "unknown" : one_line(here->second))
+                << '\n';
     }
   }
 }
@@ -413,7 +415,7 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
 void print_bundle(const audit::VerifyReport& bundle) {
   std::cout << "from a bundle of " << one_line(bundle.origin) << ", "
             << audit::verdict_name(bundle.verdict) << ": " << bundle.size << " leaves, key "
-            << bundle.vkey
+            << one_line(bundle.vkey)
             << (bundle.key_was_given ? "" : " (named by the bundle itself: pass --key to pin it)")
             << "\n";
 }
@@ -472,7 +474,7 @@ int run_replay(const Context& context, ReplayFlags& flags) {
     if (run.verified() != nullptr) print_bundle(*run.verified());
     print_run(run.about(), counts);
     for (const std::string& file : {flags.report, flags.csv, flags.metrics}) {
-      if (written && !file.empty()) std::cout << "wrote " << file << '\n';
+      if (written && !file.empty()) std::cout << "wrote " << one_line(file) << '\n';
     }
   }
   if (counts.contains(VerdictKind::diverged)) return kBadFinding;

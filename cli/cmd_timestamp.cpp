@@ -6,7 +6,6 @@
 #include "cli/command.hpp"
 #include "cli/http_post.hpp"
 #include "cli/show_text.hpp"
-#include "schema/file.hpp"
 
 #include <iostream>
 #include <memory>
@@ -137,17 +136,18 @@ int run_ask(const Context& context, const TimestampFlags& flags) {
 }
 
 int run_query(const Context& context, const std::string& out) {
+  if (const auto possible = check_outputs({out}); !possible) return fail(possible.error());
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
   const auto note = (*reader)->signed_checkpoint();
   if (!note) return fail(note.error());
   const Digest imprint = sha256(*note);
-  const auto written = write_file(out, audit::make_timestamp_query(imprint));
+  const auto written = write_output(out, audit::make_timestamp_query(imprint));
   if (!written) return fail(written.error());
   if (context.json) {
     print_json({{"out", out}, {"imprint", imprint.hex()}});
   } else {
-    std::cout << "wrote " << out << ": have it answered, then verbatim timestamp add\n";
+    std::cout << "wrote " << one_line(out) << ": have it answered, then verbatim timestamp add\n";
   }
   return kDone;
 }

@@ -68,8 +68,8 @@ void print_report(const audit::VerifyReport& report, bool tsa_given) {
             << '\n'
             << (report.contents_unchecked.empty()
                     ? ""
-                    : "            not opened: " + report.contents_unchecked + "\n")
-            << "  key       " << report.vkey
+                    : "            not opened: " + one_line(report.contents_unchecked) + "\n")
+            << "  key       " << one_line(report.vkey)
             << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
             << '\n';
   if (report.minimum_index > 0) {

@@ -5,6 +5,7 @@
 #include "audit/witness.hpp"
 #include "cli/command.hpp"
 #include "cli/http_post.hpp"
+#include "cli/show_text.hpp"
 #include "gateway/witness_server.hpp"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ int run_serve(const Context& context, const ServeFlags& flags) {
   if (context.json) {
     print_json({{"listening", url}, {"vkey", (*witness)->key().str()}});
   } else {
-    std::cout << "listening on " << url << "\nwitness " << flags.name << ' '
+    std::cout << "listening on " << url << "\nwitness " << one_line(flags.name) << ' '
               << (*witness)->key().str() << ' ' << url << std::endl;
   }
   (*server)->run();
@@ -168,9 +169,9 @@ int run_ask(const Context& context, const AskFlags& flags) {
     print_json({{"size", head.size}, {"quorum", quorum}, {"witnesses", std::move(results)}});
   } else {
     for (const OrderedJson& result : results) {
-      std::cout << result.at("name").get<std::string>() << "  "
+      std::cout << one_line(result.at("name").get<std::string>()) << "  "
                 << (result.at("cosigned") == true ? "cosigned"
-                                                  : result.at("error").get<std::string>())
+                                                  : one_line(result.at("error").get<std::string>()))
                 << '\n';
     }
   }

@@ -9,6 +9,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
@@ -80,7 +82,7 @@ int fail(const Error& error) {
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // one line, whatever the input held
   }
-  std::cerr << "verbatim: " << one_line(std::move(line)) << '\n';
+  std::cerr << "verbatim: " << one_line(line) << '\n';
   return exit_code_of(error.code);
 }
 
@@ -106,17 +108,42 @@ bool holds_log(const std::filesystem::path& folder) {
 
 namespace {
 
-/// A file that a log is made of: what is written over it is lost.
+/// A name that a log or a witness gives to its own, or that SQLite gives to what lies beside their databases: what is
+/// written there is lost, or is taken for theirs, whether there is such a file now or not.
 bool is_of_a_log(const std::filesystem::path& file) {
   std::error_code ignored;
-  const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(file), ignored);
+  auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(file), ignored);
+  if (place.filename().empty()) place = place.parent_path();  // "folder/"
   const std::string name = place.filename().string();
-  if (!holds_log(place.parent_path())) return false;
-  return name.starts_with("log.db") || name.starts_with("keys.db") || name.ends_with(".key") ||
-         name == "high-water" || name == "lock" || name == "models.json" || name.ends_with(".sock");
+  constexpr std::array<const char*, 5> kSigns = {"log.db", "keys.db", "high-water", "witness.db",
+                                                 "witness.key"};
+  const auto is_a_log = [&](const std::filesystem::path& folder) {
+    return std::any_of(kSigns.begin(), kSigns.end(), [&](const char* sign) {
+      return std::filesystem::exists(folder / sign, ignored);
+    });
+  };
+  const std::filesystem::path folder = place.parent_path();
+  if (folder.filename() == "cosigned" && is_a_log(folder.parent_path())) return true;
+  if (!is_a_log(folder)) return false;
+  return name.starts_with("log.db") || name.starts_with("keys.db") ||
+         name.starts_with("witness.db") || name.ends_with(".key") ||
+         name.starts_with("high-water") || name == "lock" || name == "models.json" ||
+         name == "cosigned" || name.ends_with(".sock");
 }
 
 }  // namespace
+
+Result<void> check_not_of_a_log(const std::filesystem::path& place) {
+  if (place.empty() || !is_of_a_log(place)) return {};
+  return Error{Errc::invalid_input, "this file is a part of a log", place.string(),
+               "choose another place"};
+}
+
+Result<void> write_output(const std::filesystem::path& file, std::string_view bytes,
+                          unsigned mode) {
+  if (auto free = check_not_of_a_log(file); !free) return free;
+  return write_file(file, bytes, mode);
+}
 
 Result<void> check_outputs(std::initializer_list<std::string> files) {
   std::set<std::filesystem::path> places;
@@ -126,10 +153,7 @@ Result<void> check_outputs(std::initializer_list<std::string> files) {
       return Error{Errc::invalid_input, "two outputs go to the same file", file,
                    "give each its own"};
     }
-    if (is_of_a_log(file)) {
-      return Error{Errc::invalid_input, "this file is a part of a log", file,
-                   "choose another place"};
-    }
+    if (auto free = check_not_of_a_log(file); !free) return free;
     if (auto possible = check_can_write(file); !possible) return possible;
   }
   return {};
@@ -225,7 +249,7 @@ bool is_open_pipe(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> read_input(const std::string& path) {
+Result<std::string> read_text(const std::string& path) {
   constexpr std::uint64_t kInputBytesMax = 64u << 20;
   const bool pipe = path != "-" && is_open_pipe(path);
   if (path != "-" && !pipe) return read_file(path, kInputBytesMax);
@@ -238,6 +262,15 @@ Result<std::string> read_input(const std::string& path) {
     if (text.size() > kInputBytesMax) {
       return Error{Errc::invalid_input, "the input holds more than 64 MiB", path, ""};
     }
+  }
+  return text;
+}
+
+Result<std::string> read_input(const std::string& path) {
+  auto text = read_text(path);
+  if (text && text->find_first_not_of(" \t\r\n\v\f") == std::string::npos) {
+    return Error{Errc::invalid_input, "nothing is in this file", path,
+                 "what an option names must be there; leave the option out to do without it"};
   }
   return text;
 }

@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verbatim::cli {
@@ -83,6 +84,10 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 [[nodiscard]] Result<std::vector<std::int32_t>> parse_ids(const std::string& text);
 
 /// A whole regular file, stdin for "-", or a pipe of the shell's, <(...). At most 64 MiB. `invalid_input`: a FIFO, a device.
+[[nodiscard]] Result<std::string> read_text(const std::string& path);
+
+/// The same for what an option names: `invalid_input` if it is empty or blank. An empty text would be taken for an option
+/// that was not given, and so for a check that nobody asked for.
 [[nodiscard]] Result<std::string> read_input(const std::string& path);
 
 /// A signed note in such a file, as people copy it: line ends of another system, and more of them at the end than a note
@@ -91,6 +96,13 @@ inline constexpr std::uint64_t kSeedMax = UINT64_MAX;
 
 /// Whether a folder is that of a log.
 [[nodiscard]] bool holds_log(const std::filesystem::path& folder);
+/// `invalid_input` for a place that belongs to a log or a witness. To be asked of every folder that an option names to be
+/// made; for files check_outputs() and write_output() ask.
+[[nodiscard]] Result<void> check_not_of_a_log(const std::filesystem::path& place);
+
+/// write_file() for a file that an option names: never over a part of a log.
+[[nodiscard]] Result<void> write_output(const std::filesystem::path& file, std::string_view bytes,
+                                        unsigned mode = 0644);
 
 /// Whether each of these files, "" for none, could be written. To be asked before work that cannot be taken back.
 [[nodiscard]] Result<void> check_outputs(std::initializer_list<std::string> files);

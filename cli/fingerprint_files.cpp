@@ -1,6 +1,6 @@
 #include "cli/fingerprint_files.hpp"
 
-#include "schema/file.hpp"
+#include "cli/command.hpp"
 
 namespace verbatim::cli {
 
@@ -15,7 +15,7 @@ void FingerprintFlags::add_check(CLI::App& command) {
 
 Result<void> FingerprintFlags::write(const local_engine::GenerationResult& result) const {
   if (file.empty()) return {};
-  return write_file(file, local_engine::encode_fingerprint(result.top_activations));
+  return write_output(file, local_engine::encode_fingerprint(result.top_activations));
 }
 
 Result<std::optional<local_engine::FingerprintAgreement>> FingerprintFlags::check(

@@ -18,7 +18,7 @@ struct FingerprintFlags {
   void add_check(CLI::App& command);  ///< --check-fingerprint
   [[nodiscard]] bool wanted() const { return !file.empty() || !file_to_check.empty(); }
 
-  /// Writes the file, if one is asked for. Errors as write_file().
+  /// Writes the file, if one is asked for. Errors as write_output().
   [[nodiscard]] Result<void> write(const local_engine::GenerationResult& result) const;
   /// Compares with the file, if one is given. `invalid_input`: it is not of an output of as many tokens.
   [[nodiscard]] Result<std::optional<local_engine::FingerprintAgreement>> check(

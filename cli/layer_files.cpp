@@ -1,6 +1,7 @@
 #include "cli/layer_files.hpp"
 
-#include "schema/file.hpp"
+#include "cli/command.hpp"
+#include "cli/show_text.hpp"
 
 #include <algorithm>
 #include <iostream>
@@ -123,7 +124,7 @@ int run_compare(const Context& context, const std::string& path_a, const std::st
     if (token) std::cout << "the tokens differ from position " << *token << " on\n";
     if (!found->first) std::cout << "no difference";
     for (const LayerCause& cause : found->causes) {
-      std::cout << cause.stage.str() << ": another result from the same input, first at "
+      std::cout << one_line(cause.stage.str()) << ": another result from the same input, first at "
                 << where(cause) << '\n';
     }
     if (!found->first)
@@ -133,7 +134,7 @@ int run_compare(const Context& context, const std::string& path_a, const std::st
       const std::size_t positions = side->digests.positions() - found->positions;
       if (stages > 0 || positions > 0) {
         std::cout << "not compared, since the other has them not: " << stages << " stages and "
-                  << positions << " positions of " << *name << '\n';
+                  << positions << " positions of " << one_line(*name) << '\n';
       }
     }
   }
@@ -156,7 +157,7 @@ Result<void> write_layer_file(const std::string& path, const local_engine::Engin
                      {"prompt_ids", request.prompt_ids},
                      {"output_ids", std::move(ids)},
                      {"digests", result.layer_digests->json()}};
-  return write_file(path, json.dump() + "\n");
+  return write_output(path, json.dump() + "\n");
 }
 
 Result<LayerFile> read_layer_file(const std::string& path) {

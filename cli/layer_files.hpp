@@ -18,7 +18,7 @@ struct LayerFile {
   local_engine::LayerDigests digests{local_engine::LayerDetail::residual};
 };
 
-/// Writes what `result` has of the layers. Errors as write_file().
+/// Writes what `result` has of the layers. Errors as write_output().
 [[nodiscard]] Result<void> write_layer_file(const std::string& path,
                                             const local_engine::Engine& engine,
                                             const local_engine::GenerationRequest& request,

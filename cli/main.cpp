@@ -113,7 +113,6 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "verbatim: " << error.what() << '\n';
-    return verbatim::cli::kUnfinished;
+    return fail(verbatim::Error{verbatim::Errc::unavailable, error.what(), "", ""});
   }
 }

@@ -6,7 +6,6 @@
 #include "cli/progress.hpp"
 #include "cli/show_text.hpp"
 #include "schema/bytes.hpp"
-#include "schema/file.hpp"
 
 #include <iostream>
 
@@ -108,12 +107,12 @@ Result<void> write_files(const ProbeFlags& flags, const std::vector<replay::Seri
                          const Clock& clock) {
   if (!flags.metrics.empty()) {
     const std::string name = std::filesystem::absolute(flags.series).lexically_normal().filename();
-    if (auto done = write_file(flags.metrics, replay::series_metrics(runs, name)); !done)
+    if (auto done = write_output(flags.metrics, replay::series_metrics(runs, name)); !done)
       return done;
   }
   if (flags.report.empty()) return {};
-  return write_file(flags.report, replay::series_report(runs, format_rfc3339(clock.now_us())),
-                    0600);
+  return write_output(flags.report, replay::series_report(runs, format_rfc3339(clock.now_us())),
+                      0600);
 }
 
 void print_run(const Context& context, const ProbeFlags& flags, const replay::SeriesRun& run,

@@ -6,7 +6,6 @@
 #include "audit/shared_records.hpp"
 #include "cli/command.hpp"
 #include "replay/statement.hpp"
-#include "schema/file.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -66,7 +65,7 @@ class BundleEvidence final : public ReplayEvidence {
     if (statements_.empty()) return no_leaf;
     const auto statement = replay::statement(records_, verdict);
     if (!statement) return statement.error();
-    const auto written = write_file(statements_ / (verdict.record.str() + ".json"), *statement);
+    const auto written = write_output(statements_ / (verdict.record.str() + ".json"), *statement);
     if (!written) return written.error();
     return no_leaf;
   }
@@ -99,6 +98,7 @@ Result<std::unique_ptr<ReplayEvidence>> log_evidence(const std::filesystem::path
 Result<std::unique_ptr<ReplayEvidence>> bundle_evidence(const std::filesystem::path& bundle,
                                                         const audit::VerifyOptions& options,
                                                         const std::filesystem::path& statements) {
+  if (auto free = check_not_of_a_log(statements); !free) return free.error();
   auto reader = audit::BundleReader::open(bundle, options);
   if (!reader) return reader.error();
   std::error_code error;

@@ -92,6 +92,18 @@ Page page_for(const RequestHead& head, const Services& services, audit::LogOverv
   return {};
 }
 
+net::awaitable<Page> answer_to(const RequestHead& head, const Services& services,
+                               audit::LogOverview* overview, LogPages* log) {
+  constexpr std::string_view kLog = "/log/";
+  const std::string path = head.target.substr(0, head.target.find('?'));
+  Page page = page_for(head, services, overview);
+  // 404: whom it is for and how it is asked has been checked.
+  if (page.status != 404 || log == nullptr || !path.starts_with(kLog)) co_return page;
+  if (!has_token(head, services.config.admin_token)) co_return Page{401, "a token is needed\n"};
+  page = co_await log->page(path.substr(kLog.size()));
+  co_return page;
+}
+
 }  // namespace
 
 Page readiness(const Services& services) {
@@ -101,11 +113,11 @@ Page readiness(const Services& services) {
 }
 
 net::awaitable<void> serve_admin(std::shared_ptr<ClientConnection> client, Services& services,
-                                 audit::LogOverview* overview) {
+                                 audit::LogOverview* overview, LogPages* log) {
   return serve_pages(
       std::move(client), services.clock, {0, services.config.timeouts.client_head},
-      [&services, overview](RequestParser& request) {
-        return page_for(request.head(), services, overview);
+      [&services, overview, log](RequestParser& request) {
+        return answer_to(request.head(), services, overview, log);
       },
       [&services] { return services.draining; });
 }

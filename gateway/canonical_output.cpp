@@ -5,6 +5,7 @@
 #include "gateway/sse.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace verbatim::gateway {
 
@@ -31,7 +32,12 @@ ResponseHead stored_head(const StoredAnswer& stored) {
   return head;
 }
 
-bool stored_include_usage(const StoredAnswer& stored) {
+/// None if the leaf does not tell: the options were more than the known ones.
+std::optional<bool> stored_include_usage(const StoredAnswer& stored) {
+  const auto in_body = stored.request.find("params_in_body");
+  if (in_body != stored.request.end() && in_body->is_array() &&
+      std::find(in_body->begin(), in_body->end(), "stream_options") != in_body->end())
+    return std::nullopt;
   const auto params = stored.request.find("params");
   if (params == stored.request.end() || !params->is_object()) return false;
   const auto options = params->find("stream_options");

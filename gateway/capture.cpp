@@ -36,12 +36,6 @@ Decision lowest(const std::vector<CaptureRule>& levels) {
   return out;
 }
 
-bool is_number_or_word(std::string_view value) {
-  if (value == "true" || value == "false" || value == "null") return true;
-  return !value.empty() && value.size() <= 32 &&
-         value.find_first_not_of("+-.0123456789eE") == std::string_view::npos;
-}
-
 }  // namespace
 
 std::string_view capture_level_name(CaptureLevel level) {
@@ -222,13 +216,6 @@ Json Capture::keep_passed(audit::LeafDraft& draft, BodySample& sample, const std
 void Capture::leave_out(const std::string& field, std::string_view reason) {
   left_out_.insert_or_assign(field, std::string(reason));
   if (reason != "level" && field != "request.headers") changed_ = true;
-}
-
-bool Capture::keeps_param(std::string_view name, std::string_view value) const {
-  if (level_ == CaptureLevel::full) return true;
-  static constexpr std::array<std::string_view, 6> kWords = {
-      "stop", "stop_sequences", "suffix", "response_format", "logit_bias", "tool_choice"};
-  return std::find(kWords.begin(), kWords.end(), name) == kWords.end() && is_number_or_word(value);
 }
 
 Json Capture::take_description() {

@@ -82,9 +82,6 @@ class Capture {
     return level_ == CaptureLevel::full ? "redacted" : "level";
   }
 
-  /// True for parameters that say how to sample; false for those that hold words of the client, which only `full` keeps.
-  [[nodiscard]] bool keeps_param(std::string_view name, std::string_view value) const;
-
   /// Member `capture` of a leaf: what of it is not as it came; null if all is. Begins anew for the next leaf.
   [[nodiscard]] Json take_description();
 

@@ -355,6 +355,8 @@ std::string_view reason_phrase(int status) {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
+    case 410:
+      return "Gone";
     case 413:
       return "Content Too Large";
     case 421:

@@ -2,6 +2,7 @@
 
 #include "gateway/exchange.hpp"
 #include "gateway/header_rules.hpp"
+#include "gateway/leaf_texts.hpp"
 
 #include <utility>
 
@@ -37,9 +38,10 @@ audit::LeafDraft Exchange::request_leaf() {
   }
   if (redacted_facts) read_target(api_, target, *redacted_facts);
   const RequestFacts& facts = redacted_facts ? *redacted_facts : facts_;
+  const std::string told_target = leaf_target(target);
   Json route = {{"api", api_name(api_)},
                 {"method", leaf_text(head_.method, 32)},
-                {"target", leaf_text(target, 2048)}};
+                {"target", leaf_text(told_target, 2048)}};
   if (upstream_ != nullptr) {
     route["upstream"] = upstream_->local() ? "local" : std::string(upstream_->name());
     fields["model"] = upstream_->describe_model(facts_.model);
@@ -69,6 +71,7 @@ audit::LeafDraft Exchange::request_leaf() {
     if (said) fields["upstream_environment"] = *said;
   }
 
+  if (told_target != target) capture_.keep(draft, "request.target", target);
   if (!headers.all().empty()) {
     capture_.keep(draft, "request.headers", fields_as_json(headers));
   }
@@ -82,23 +85,28 @@ audit::LeafDraft Exchange::request_leaf() {
 
 void Exchange::describe_params(const RequestFacts& facts, Json& leaf) {
   Json params = Json::object();
+  Json in_body = Json::array();
   for (const auto& [name, value] : facts.params) {
-    if (capture_.keeps_param(name, value)) {
+    if (is_leaf_param(name, value)) {
       params[name] = value;
+    } else if (capture_.level() == CaptureLevel::full) {
+      in_body.push_back(name);
     } else {
       capture_.leave_out("params." + name, "level");
     }
   }
   if (!params.empty()) leaf["params"] = std::move(params);
+  if (!in_body.empty()) leaf["params_in_body"] = std::move(in_body);
 }
 
 void Exchange::describe_client(const Fields& fields, Json& leaf) const {
   Json client = Json::object();
   for (const auto& [name, header] :
        {std::pair("user_agent", "user-agent"), std::pair("traceparent", "traceparent")}) {
-    if (const std::string* value = fields.find(header); value != nullptr) {
-      client[name] = leaf_text(*value, 256);
-    }
+    const std::string* value = fields.find(header);
+    if (value == nullptr || (header == std::string_view("traceparent") && !is_traceparent(*value)))
+      continue;
+    client[name] = leaf_text(*value, 256);
   }
   if (!client.empty()) leaf["client"] = std::move(client);
 }
@@ -250,6 +258,8 @@ void Exchange::describe_end(const Outcome& outcome, const ResponseFacts& facts, 
   fields["timing"] = std::move(timing);
   if (outcome.status != EndStatus::complete && outcome.status != EndStatus::cache_hit) {
     fields["error"] = {{"kind", leaf_text(outcome.error_kind, 64)}};
+    // What refuses a request may repeat it. The client was told it all, and that body can be erased.
+    if (outcome.status == EndStatus::rejected) return;
     const std::string message =
         capture_.as_it_came() ? outcome.error_message : capture_.message(outcome.error_message);
     if (!message.empty()) fields["error"]["message"] = leaf_text(message, 512);

@@ -94,7 +94,7 @@ bool is_url_with_query(std::string_view value) {
 bool is_secret_parameter(std::string_view raw_name) {
   const std::string name = decoded_name(raw_name);
   // A harmless value hidden costs little, a secret in a leaf is there for ever.
-  static constexpr std::array<std::string_view, 3> kWhole = {"code", "sig", "pwd"};
+  static constexpr std::array<std::string_view, 4> kWhole = {"code", "sig", "pwd", "sas"};
   static constexpr std::array<std::string_view, 9> kParts = {
       "key", "token", "secret", "password", "credential", "signature", "auth", "jwt", "session"};
   return std::find(kWhole.begin(), kWhole.end(), name) != kWhole.end() ||

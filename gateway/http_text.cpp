@@ -28,7 +28,7 @@ net::awaitable<void> refuse(ClientConnection& client, const RequestHead& head, H
 std::string page_text(const RequestHead& head, const Page& page, bool keep_alive) {
   std::string out = "HTTP/1.1 " + std::to_string(page.status) + " ";
   out.append(reason_phrase(page.status)).append("\r\ncontent-type: ").append(page.type);
-  out.append("\r\ncache-control: no-store\r\ncontent-length: ");
+  out.append("\r\ncache-control: ").append(page.cache).append("\r\ncontent-length: ");
   out.append(std::to_string(page.body.size())).append("\r\n");
   if (!page.challenge.empty())
     out.append("www-authenticate: ").append(page.challenge).append("\r\n");
@@ -44,7 +44,8 @@ std::string page_text(const RequestHead& head, const Page& page, bool keep_alive
 }
 
 net::awaitable<void> serve_pages(std::shared_ptr<ClientConnection> client, const Clock& clock,
-                                 PageLimits limits, std::function<Page(RequestParser&)> page,
+                                 PageLimits limits,
+                                 std::function<net::awaitable<Page>(RequestParser&)> page,
                                  std::function<bool()> last) {
   for (bool keep_alive = true; keep_alive;) {
     client->set_idle(true);
@@ -69,7 +70,8 @@ net::awaitable<void> serve_pages(std::shared_ptr<ClientConnection> client, const
       break;
     }
     keep_alive = parser.keep_alive() && !last();
-    const std::string text = page_text(parser.head(), page(parser), keep_alive);
+    const Page answer = co_await page(parser);
+    const std::string text = page_text(parser.head(), answer, keep_alive);
     const std::vector<net::const_buffer> pieces(1, net::buffer(text));
     const bool sent = co_await client->write(pieces, limits.within);
     keep_alive = keep_alive && sent;

@@ -19,9 +19,10 @@ struct Page {
   std::string type = "text/plain; charset=utf-8";
   std::string challenge = "";  ///< WWW-Authenticate, for 401
   std::string allow = "";      ///< Allow, for 405
+  std::string cache = "no-store";
 };
 
-/// The whole answer. Nothing of it is to be stored; HEAD gets no body.
+/// The whole answer. HEAD gets no body.
 [[nodiscard]] std::string page_text(const RequestHead& head, const Page& page, bool keep_alive);
 
 /// What a client is told whose request did not come whole in time.
@@ -35,9 +36,8 @@ struct PageLimits {
 
 /// Answers requests on one connection until it ends, a request is broken, too large or too late (which it is told), or
 /// `last` says that the answer to this one shall be the last.
-[[nodiscard]] net::awaitable<void> serve_pages(std::shared_ptr<ClientConnection> client,
-                                               const Clock& clock, PageLimits limits,
-                                               std::function<Page(RequestParser&)> page,
-                                               std::function<bool()> last);
+[[nodiscard]] net::awaitable<void> serve_pages(
+    std::shared_ptr<ClientConnection> client, const Clock& clock, PageLimits limits,
+    std::function<net::awaitable<Page>(RequestParser&)> page, std::function<bool()> last);
 
 }  // namespace verbatim::gateway

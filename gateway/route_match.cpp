@@ -29,7 +29,19 @@ std::string without_detours(std::string_view path) {
 std::string decoded_path(std::string_view path) {
   std::string out = percent_decoded(path);
   std::replace(out.begin(), out.end(), '\\', '/');
-  return without_detours(out.substr(0, out.find_first_of("?#;")));
+  return without_detours(out.substr(0, out.find_first_of("?#")));
+}
+
+/// Without what follows a ';' in each segment (RFC 3986 section 3.3): Java's servers read a path so.
+std::string without_parameters(std::string_view path) {
+  std::string out;
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    out.append(path.substr(0, std::min(path.find(';'), end)));
+    if (end < path.size()) out.push_back('/');
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return without_detours(out);
 }
 
 }  // namespace
@@ -40,14 +52,17 @@ RouteForms::RouteForms(const RequestHead& head, std::string_view upstream) : ups
   plain.method = head.method;
   add(plain, raw);
   const std::string once = decoded_path(raw);
-  add(plain, once);
-  const std::string twice = decoded_path(once);
-  add(plain, twice);
-  std::string lower = twice;
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  for (const std::string& read : {once, decoded_path(once)}) {
+    for (const std::string& path :
+         {read, without_detours(read.substr(0, read.find(';'))), without_parameters(read)}) {
+      add(plain, path);
+      std::string lower = path;
+      for (char& c : lower) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+      }
+      add(plain, lower);
+    }
   }
-  add(plain, lower);
 }
 
 void RouteForms::add(RequestHead head, std::string path) {

@@ -133,6 +133,7 @@ class Server::Impl {
     if (!config_.admin_enabled) return;
     auto overview = audit::LogOverview::open(data_dir);
     if (overview) overview_ = std::move(*overview);
+    log_pages_ = std::make_unique<LogPages>(data_dir, config_.admin_token.empty());
   }
 
   void run() {
@@ -278,7 +279,9 @@ class Server::Impl {
     clients_.insert(client);
     metrics_.set_connections(+1);
     net::co_spawn(
-        io_, admin ? serve_admin(client, services_, overview_.get()) : serve(client, services_),
+        io_,
+        admin ? serve_admin(client, services_, overview_.get(), log_pages_.get())
+              : serve(client, services_),
         [this, client](const std::exception_ptr& thrown) { end_session(client, thrown); });
   }
 
@@ -367,6 +370,7 @@ class Server::Impl {
   Observations observations_;
   UpstreamFacts upstream_facts_;
   std::unique_ptr<audit::LogOverview> overview_;
+  std::unique_ptr<LogPages> log_pages_;
   Services services_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   tcp::acceptor acceptor_, admin_acceptor_;

@@ -83,10 +83,10 @@ class WitnessServer::Impl {
   net::awaitable<void> serve(std::shared_ptr<ClientConnection> client) {
     return serve_pages(
         std::move(client), clock_, {audit::kNoteBytesMax},
-        [this](RequestParser& request) {
+        [this](RequestParser& request) -> net::awaitable<Page> {
           const audit::WitnessAnswer answer = answer_to(witness_, request);
-          return Page{answer.status, answer.body, answer.type, "",
-                      answer.status == 405 ? "POST" : ""};
+          co_return Page{answer.status, answer.body, answer.type, "",
+                         answer.status == 405 ? "POST" : ""};
         },
         [] { return false; });
   }

@@ -42,6 +42,31 @@ TEST_F(BackupTest, WithoutKeysItProvesEverythingAndRevealsNothing) {
   EXPECT_EQ(fs::status(out / "log.db").permissions(), fs::perms(0600));
 }
 
+TEST_F(BackupTest, TakesOverWhatAKilledOneLeftAndNothingElse) {
+  const fs::path left = out.string() + ".tmp";
+  fs::create_directories(left / "cosigned");
+  for (const char* name : {"log.db", "log.db-journal", "keys.db", "high-water.tmp.7"}) {
+    ASSERT_TRUE(write_file(left / name, "half")) << name;
+  }
+  ASSERT_TRUE(write_file(left / "cosigned" / "5", "half"));
+  EXPECT_EQ(made(true)->size, 42u);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_FALSE(fs::exists(out / "log.db-journal"));
+  EXPECT_FALSE(fs::exists(out / "cosigned" / "5"));
+  EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+
+  fs::remove_all(out);
+  fs::create_directories(left);
+  ASSERT_TRUE(write_file(left / "log.db", "half"));
+  ASSERT_TRUE(write_file(left / "thesis.txt", "precious"));
+  const auto refused = made(true);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find(left.string()), std::string::npos);
+  EXPECT_TRUE(fs::exists(left / "thesis.txt"));
+  EXPECT_TRUE(fs::exists(left / "log.db"));
+  fs::remove_all(left);
+}
+
 TEST_F(BackupTest, TheRestoreDrill) {
   (void)made(true).value();
   EXPECT_EQ(verify(out, {})->checked_contents, 40u);

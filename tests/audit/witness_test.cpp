@@ -182,6 +182,42 @@ TEST_F(WitnessTest, RemembersAcrossRestarts) {
             Errc::invalid_input);
 }
 
+TEST_F(WitnessTest, KeepsTheLogsSignatureAndItsOwnAlone) {
+  const auto witness = open();
+  log.grow(5);
+  std::string crowded = log.note();
+  for (int i = 0; i < 99; ++i) {
+    crowded += signature_line("junk" + std::to_string(i), 7, Bytes(as_bytes("xxxx")));
+  }
+  const WitnessAnswer answer = witness->add_checkpoint(format_witness_request({0, {}, crowded}));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(witness->read(sha256(log.key().name).hex() + "/checkpoint").body,
+            log.note() + answer.body);
+}
+
+TEST_F(WitnessTest, AKeyWithoutItsMemoryDoesNotStart) {
+  log.grow(5);
+  EXPECT_EQ(open()->add_checkpoint(log.request(0)).status, 200);
+  const auto start = [&] {
+    return Witness::open(folder, "witness.example/w1", {log.key()}, clock);
+  };
+  for (const char* what : {"gone", "empty"}) {
+    fs::remove(folder / "witness.db");
+    if (what == std::string("empty")) {
+      ASSERT_TRUE(write_file(folder / "witness.db", ""));
+    }
+    const auto witness = start();
+    ASSERT_FALSE(witness) << what;
+    EXPECT_EQ(witness.error().code, Errc::tampered) << what;
+    EXPECT_NE(witness.error().message().find("lost its memory"), std::string::npos) << what;
+  }
+  // A start that ended between the two files is no loss: there is no key yet.
+  fs::remove(folder / "witness.key");
+  EXPECT_TRUE(start());
+  fs::remove(folder / "witness.key");
+  EXPECT_TRUE(start());
+}
+
 TEST_F(WitnessTest, CosignsThePublishedLog) {
   VERBATIM_NEED_SHARED(published, "data/vectors/audit/tessera-log15");
   const auto witness = open();

@@ -37,7 +37,7 @@ class FaultTest(support.ProgramTest):
     """`scripts`: name -> function from Request to Reply. `toml`: of the gateway's configuration file."""
 
     scripts = {}
-    toml = ""
+    toml = "# the defaults\n"
 
     def setUp(self):
         super().setUp()

@@ -104,7 +104,8 @@ class Redaction(CaptureTest):
         request, response, contents = self.recorded(asked[0].record)
         self.assertEqual(request["capture"]["redacted"]["request.body"], {"person": 2, "secrets": 4})
         self.assertEqual(request["capture"]["redacted"]["request.headers"], {"person": 1, "secrets": 1})
-        self.assertEqual(request["params"]["stop"], '["REDACTED"]')
+        self.assertIn("stop", request["params_in_body"])
+        self.assertEqual(json.loads(contents["request.body"])["stop"], ["REDACTED"])
         self.assertEqual(request["client"]["user_agent"], "agent REDACTED")
         self.assertEqual(response["capture"]["redacted"]["response.body"], {"secrets": 4, "person": 1, "derived": 1})
         self.assertEqual(response["usage"], {"input_tokens": 1, "output_tokens": 1})
@@ -246,6 +247,29 @@ class Levels(CaptureTest):
         self.assertEqual([each.cache for each in (hashed, bare)], ["bypass", "bypass"])
         self.assert_valid()
         self.assert_nowhere(("the canary", "canary sings", "note=canary"))
+
+    def test_of_a_request_no_text_is_left_after_its_erasure(self):
+        """But for what the documentation names: model, path, User-Agent."""
+        with self.gateway("--model", f"demo={support.DEMO_MODEL}") as gateway:
+            odd = {"stop": ["CANARY1"], "logit_bias": {"1": 1}, "response_format": {"type": "text", "x": "CANARY2"},
+                   "service_tier": "CANARY3", "suffix": "CANARY4", "tool_choice": {"type": "CANARY5"}, "top_k": "CANARY6"}
+            asked = [gateway.post(CHAT_PATH + "?name=CANARY7&CANARY8&api-version=1", support.chat("CANARY9", temperature=0), headers={"traceparent": "CANARY10"}),
+                     *(gateway.post(CHAT_PATH, support.chat("x", **{name: value})) for name, value in odd.items()),
+                     gateway.post(CHAT_PATH, {**support.chat("x"), "messages": [{"role": "CANARY11", "content": "x"}]}),
+                     gateway.post(CHAT_PATH, {**support.chat("x"), "messages": "CANARY12"}),
+                     gateway.post(CHAT_PATH, {**support.chat("x"), "stream_options": {"include_usage": True, "CANARY13": 1}, "stream": True})]
+            first = self.leaves(asked[0].record)["request"]
+            self.assertEqual(first["route"]["target"], CHAT_PATH + "?name=*&*&api-version=1")
+            self.assertIn(b"CANARY7&CANARY8", self.contents(asked[0].record)["request.target"])
+            self.assertEqual(first["params"], {"temperature": "0", "max_tokens": "24"})
+            for answer, name in zip(asked[1:], odd):
+                self.assertEqual(self.leaves(answer.record)["request"]["params_in_body"], [name])
+            for answer in asked:
+                self.run_well("erase", "--id", answer.record, "--reason", "asked", "--data", self.data)
+        for path in self.data.iterdir():
+            if path.is_file():
+                self.assertNotIn(b"CANARY", path.read_bytes(), path)
+        self.assert_valid()
 
     def test_no_client_lowers_the_level(self):
         self.start('[[capture]]\nname = "p"\npath = "/v1/private/*"\nlevel = "metadata"\n',

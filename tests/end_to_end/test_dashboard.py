@@ -133,7 +133,7 @@ class DashboardTest(support.ProgramTest):
                     return refused.code, refused.read().decode()
 
         config = self.folder / "config.toml"
-        config.write_text("")
+        config.write_text("# as it is without one\n")
         with self.start("--config", config, "--admin", "0.0.0.0:0") as gateway:
             gateway.admin = gateway.admin.replace("0.0.0.0", "127.0.0.1")
             self.assertEqual(code()[0], 200)  # as Prometheus asks that was given the address

@@ -125,7 +125,7 @@ class Evidence(support.ProgramTest):
         self.assertRegex(shown, r"(?m)^leaf \d+ of \d+$")
         self.assertRegex(shown, r"(?m)^  model\.requested +demo$")
         self.assertRegex(shown, r"(?m)^response\.body$")
-        self.assertIn("\n" + answer.body.decode() + "\n", shown)
+        self.assertIn("\n  | " + answer.body.decode() + "\n", shown)
 
     def test_a_record_is_told_under_opentelemetrys_names_too(self):
         answer = self.answers[0]

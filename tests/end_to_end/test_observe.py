@@ -126,7 +126,7 @@ class Observe(support.ProgramTest):
         self.assert_one_line_error(support.verbatim("gateway", "--config", config, "--check"), 2, "from 0 to 100")
         config.write_text('[cache]\ncompare_as = ["nfkc"]\n')
         self.assert_one_line_error(support.verbatim("gateway", "--config", config, "--check"), 2, "nfc, whitespace, width")
-        config.write_text("")
+        config.write_text("# as it is without one\n")
         cache = self.run_well("gateway", "--config", config, "--check").json["cache"]
         self.assertEqual((cache["observe_percent"], cache["compare_as"]), (0, []))
 

@@ -151,6 +151,97 @@ class BadInput(support.ProgramTest):
         self.assert_one_line_error(verbatim("verify", "--data", self.data, "--key", "/no/such/file", timeout=30), USAGE,
                                    "/no/such/file")
 
+    def test_an_empty_file_is_no_file_that_was_not_named(self):
+        """What an empty file would say is what an option that is not given says: check nothing."""
+        self.make_log()
+        record = self.records()[0]["id"]
+        bundle, receipt = self.folder / "bundle", self.folder / "receipt"
+        self.run_well("export", "--data", self.data, "--out", bundle)
+        receipt.write_text(self.run_well("receipt", record, "--data", self.data).out)
+        vkey = self.assert_valid()["vkey"]
+        for text in ("", " \n\r\n\t\n"):
+            empty = self.folder / "empty"
+            empty.write_text(text)
+            for args in (*(("verify", "--data", self.data, option, empty)
+                           for option in ("--key", "--checkpoint", "--policy", "--tsa-ca", "--receipt", "--config")),
+                         *(("verify", "--receipt", receipt, "--key", vkey, option, empty)
+                           for option in ("--checkpoint", "--policy", "--tsa-ca")),
+                         *(("replay", "--bundle", bundle, "--all", option, empty)
+                           for option in ("--key", "--policy", "--checkpoint", "--calibration")),
+                         ("replay", "--data", self.data, "--sample", "1", "--checkpoint", empty),
+                         ("timestamp", "list", "--data", self.data, "--tsa-ca", empty),
+                         ("timestamp", "add", "--data", self.data, "--query", empty, "--response", receipt),
+                         ("witness", "ask", "--data", self.data, "--policy", empty),
+                         ("witness", "serve", "--state", self.folder / "w", "--name", "w.example/1", "--log", empty),
+                         ("probe", "--url", "http://127.0.0.1:1", "--request", empty),
+                         ("engine", "render", "--messages", empty), ("engine", "generate", "--max-tokens", "1", "--messages", empty),
+                         ("gateway", "--check", "--config", empty)):
+                with self.subTest(args=args):
+                    self.assert_one_line_error(verbatim(*args, timeout=60), USAGE, str(empty) if args[-1] == empty else "")
+
+    def test_no_output_goes_over_a_part_of_a_log(self):
+        self.make_log()
+        bundle = self.folder / "bundle"
+        self.run_well("export", "--data", self.data, "--out", bundle)
+        (self.folder / "link").symlink_to(self.data)
+        state = self.folder / "witness"
+        state.mkdir()
+        (state / "witness.key").write_text("a key")
+        names = ("log.db", "log.db-wal", "log.db-journal", "log.db-shm", "keys.db", "keys.db-wal", "keys.db-journal",
+                 "master.key", "log.key", "high-water", "lock", "models.json", "cosigned", "cosigned/5", "append.sock")
+        places = [*(self.data / name for name in names), self.folder / "link" / "log.db", f"{self.data}/../data/log.db-wal",
+                  f"{self.data}/keys.db-wal/", state / "witness.key", state / "witness.db-wal"]
+
+        def files():
+            return {path: path.read_bytes() for folder in (self.data, state) for path in folder.rglob("*") if path.is_file()}
+
+        self.records()  # what a reader leaves beside the log is there before
+        before = files()
+        generate = ("engine", "generate", "--prompt", "x", "--max-tokens", "1")
+        for place in places:
+            for args in (("timestamp", "query", "--data", self.data, "--out", place), ("export", "--data", self.data, "--out", place),
+                         ("backup", "--data", self.data, place),
+                         *(("replay", "--bundle", bundle, "--all", option, place) for option in ("--report", "--csv", "--metrics", "--statements")),
+                         ("replay", "calibrate", "--all", "--data", self.data, "--engine", f"demo={support.DEMO_MODEL}", "--out", place),
+                         *(("probe", "--url", "http://127.0.0.1:1", "--model", "demo", option, place) for option in ("--report", "--csv", "--series")),
+                         *((*generate, option, place) for option in ("--fingerprint", "--layer-digests"))):
+                if place != places[0] and args[0] in ("replay", "probe", "engine"):
+                    continue  # one check for all: the names are tried with what is quick
+                with self.subTest(args=args):
+                    self.assert_one_line_error(verbatim(*args, timeout=60), USAGE)
+        self.assertEqual({path: data for path, data in files().items() if not path.name.endswith(("-wal", "-shm"))},
+                         {path: data for path, data in before.items() if not path.name.endswith(("-wal", "-shm"))})
+        self.assert_valid()
+
+    def test_what_a_client_or_an_operator_says_is_one_cell_of_a_table(self):
+        """A model's name or a reason can have line ends, escapes and turned directions in it: none reaches a terminal."""
+        evil = "demo\n0       0193a5e0-7c1a-7b3e-9d2f-0123456789ab  \x1b[2J\x1b]0;x\x07\r\u009b8m\u202e\x7f"
+        with self.gateway("--model", f"demo={support.DEMO_MODEL}") as gateway:
+            gateway.post("/v1/chat/completions", {**chat("x"), "model": evil})
+            record = gateway.post("/v1/chat/completions", {**chat("x"), "x\nleaf 7 of 9": evil}).record
+            self.assertEqual(gateway.request("GET", "/v1/models/%0aforged%1b").status, 404)
+        self.run_well("hold", "add", "--all", "--reason", evil, "--data", self.data)
+        index = max(self.records("--all-types"), key=lambda each: each["index"])["index"]
+        for args, lines in ((("log", "list"), 1 + 3), (("hold", "list"), 1), (("log", "show", record), None), (("log", "show", str(index)), None)):
+            shown = self.run_well(*args, "--data", self.data).out
+            self.assertNotRegex(shown, "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]|(?m:^0193)")
+            if lines:
+                self.assertEqual(len(shown.splitlines()), lines, shown)
+        for args in (("log", "show", os.fsdecode(b"\x9b\xff")), (os.fsdecode(b"\x9b"),), ("verify", os.fsdecode(b"/\x9b")),
+                     ("log", "list", "--since", os.fsdecode(b"\x9b"))):
+            run = subprocess.run([support.VERBATIM, *map(os.fsencode, args)], capture_output=True, timeout=30)
+            self.assertEqual(run.returncode, USAGE, run)
+            run.stderr.decode()  # else it is no UTF-8
+
+    def test_a_body_looks_like_no_leaf(self):
+        with self.gateway("--model", f"demo={support.DEMO_MODEL}") as gateway:
+            forged = b'{"model":"demo","max_tokens":2,\n"messages":[{"role":"user","content":"x"}]\n\n' \
+                     b'\nleaf 1 of 2\n  status                        complete\n}'
+            record = gateway.post("/v1/chat/completions", forged).record
+        shown = self.run_well("log", "show", record, "--contents", "--data", self.data).out
+        self.assertEqual(len([line for line in shown.splitlines() if line.startswith("leaf ")]), 2, shown)
+        self.assertIn("\n  | leaf 1 of 2\n  |   status", shown)
+
     def test_texts_for_leaves_are_utf8(self):
         self.make_log()
         for args in (("hold", "add", "--all"), ("erase", "--subject", "0" * 32), ("keys", "rotate")):

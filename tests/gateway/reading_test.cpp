@@ -5,6 +5,7 @@
 #include "gateway/dialect.hpp"
 #include "gateway/header_rules.hpp"
 #include "gateway/json_scan.hpp"
+#include "gateway/leaf_texts.hpp"
 #include "gateway/response_facts.hpp"
 #include "gateway/sse.hpp"
 
@@ -265,7 +266,63 @@ TEST(HeaderRules, HidesSecretsInTheQueryHoweverTheyAreSpelt) {
             "REDACTED&b");
   EXPECT_EQ(redacted_target("/p?subscription-key=x;X-Amz-Signature=y&jwt=z&page=2"),
             "/p?subscription-key=REDACTED;X-Amz-Signature=REDACTED&jwt=REDACTED&page=2");
+  EXPECT_EQ(redacted_target("/p?sas=x&SIG=y&signature=z"),
+            "/p?sas=REDACTED&SIG=REDACTED&signature=REDACTED");
   EXPECT_EQ(redacted_target("/p"), "/p");
+}
+
+TEST(LeafTexts, OnlyNumbersAndWordsOfTheApiStayAmongParameters) {
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"temperature", "0.7"},
+           {"seed", "9007199254740993"},
+           {"stream", "true"},
+           {"n", "null"},
+           {"reasoning_effort", "high"},
+           {"service_tier", "auto"},
+           {"tool_choice", "required"},
+           {"response_format", R"({"type": "json_object"})"},
+           {"stream_options", R"({"include_usage":true})"}}) {
+    EXPECT_TRUE(is_leaf_param(name, value)) << name;
+  }
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"temperature", "Jane Doe"},
+           {"seed", "1 2"},
+           {"stop", "12"},
+           {"stop", R"(["Jane"])"},
+           {"suffix", "7"},
+           {"logit_bias", R"({"1":1})"},
+           {"reasoning_effort", "Jane"},
+           {"reasoning_effort", ""},
+           {"tool_choice", ""},
+           {"tool_choice", R"({"type":"function","function":{"name":"jane"}})"},
+           {"service_tier", "high"},
+           {"response_format", "text"},
+           {"response_format", R"({"type":"jane"})"},
+           {"response_format", R"({"type":"text","name":"jane"})"},
+           {"response_format", R"({"type":"json_schema","json_schema":{}})"},
+           {"stream_options", R"({"include_usage":"jane"})"},
+           {"stream_options", R"({"jane":true})"},
+           {"max_tokens", std::string(33, '1')}}) {
+    EXPECT_FALSE(is_leaf_param(name, value)) << name << ' ' << value;
+  }
+}
+
+TEST(LeafTexts, OnlyNumbersAndKnownWordsStayInTheQuery) {
+  EXPECT_EQ(leaf_target("/p"), "/p");
+  EXPECT_EQ(leaf_target("/p?"), "/p?");
+  EXPECT_EQ(leaf_target("/p?api-version=2024-10-21&limit=20&beta=true&key=REDACTED&a="),
+            "/p?api-version=2024-10-21&limit=20&beta=true&key=REDACTED&a=");
+  EXPECT_EQ(leaf_target("/p?name=Jane+Doe;q=x&alt=sse&n=1"), "/p?name=*;q=*&alt=sse&n=1");
+  EXPECT_EQ(leaf_target("/p?Jane&alt=Jane%20Doe&J%20D=1&beta"), "/p?*&alt=*&*=1&beta");
+}
+
+TEST(LeafTexts, ATraceparentIsNothingElse) {
+  EXPECT_TRUE(is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+  for (const char* text :
+       {"", "Jane Doe", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0g",
+        "00-0af7651916cd43dd8448eb211c80319cab7ad6b7169203331-01"}) {
+    EXPECT_FALSE(is_traceparent(text)) << text;
+  }
 }
 
 TEST(HeaderRules, HidesUserNamesAndPasswordsInTargets) {

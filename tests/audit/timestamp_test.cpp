@@ -201,6 +201,7 @@ TEST_F(TimestampTest, BundlesHoldTheStampsAndTheScriptComparesThem) {
   EXPECT_EQ(verify(with.out, trusting(other_))->verdict, Verdict::valid_unwitnessed);
   EXPECT_EQ(run_script(with.out.string()), 0) << said();
   EXPECT_NE(said().find("stamped    1 times"), std::string::npos) << said();
+  EXPECT_NE(said().find("UNCHECKED  the time stamp"), std::string::npos) << said();
 
   // One that is not of its checkpoint is found by both.
   LeafDraft bad = timestamp_draft(stamp(note()), "tester");

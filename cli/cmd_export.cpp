@@ -18,7 +18,7 @@ namespace verbatim::cli {
 namespace {
 
 /// What leaves commit to: schema/leaf.md.
-constexpr std::array<std::string_view, 19> kFields = {"request.body",
+constexpr std::array<std::string_view, 20> kFields = {"request.body",
                                                       "request.headers",
                                                       "request.target",
                                                       "request.digest",

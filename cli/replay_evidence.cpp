@@ -6,6 +6,7 @@
 #include "audit/shared_records.hpp"
 #include "cli/command.hpp"
 #include "replay/statement.hpp"
+#include "schema/file.hpp"
 
 #include <algorithm>
 #include <utility>

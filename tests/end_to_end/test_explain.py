@@ -103,10 +103,10 @@ class EngineTest(support.ProgramTest):
         for content in cases:
             bad.write_bytes(content)
             self.assert_one_line_error(support.verbatim("engine", "compare", good, bad), 2, "bad")
-        for content in (b"", b"x" * 257, b"\xff" * 258):
+        for content, said in ((b"", "nothing is in this file"), (b"x" * 257, "bad): it must be"), (b"\xff" * 258, "bad): it must be")):
             bad.write_bytes(content)
             self.assert_one_line_error(support.verbatim("engine", "score", "--prompt-ids", "300,301", "--output-ids", "302",
-                                                        "--check-fingerprint", bad), 2, "bad): it must be")
+                                                        "--check-fingerprint", bad), 2, said)
 
 
 class RecordTest(support.ProgramTest):

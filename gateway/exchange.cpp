@@ -156,9 +156,8 @@ net::awaitable<bool> Exchange::refuse(Outcome outcome) {
     co_return keep;
   }
   services_.metrics.count_unrecorded_rejection();
-  Tee::Options options = tee_options();
-  options.record_id = services_.ledger.rejections_id();
-  Tee plain(*client_, services_.clock, options);
+  record_id_ = services_.ledger.rejections_id();  // in header and body
+  Tee plain(*client_, services_.clock, tee_options());
   answer_error(plain, outcome);
   static_cast<void>(plain.take_body(true));
   const bool sent = co_await plain.finish();

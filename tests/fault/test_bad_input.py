@@ -287,7 +287,7 @@ class BadInput(support.ProgramTest):
 
     def test_a_sampling_setting_out_of_range_is_told_its_range(self):
         self.assert_one_line_error(verbatim("engine", "generate", "--prompt", "x", "--temperature", "-1", timeout=30),
-                                   USAGE, "temperature must be from 0 to 1000000")
+                                   USAGE, "--temperature: '-1' is not a number from 0 to 1000000")
 
     def test_a_command_without_what_it_needs_says_so_with_exit_2(self):
         for command in (["probe", "--model", "m"], ["witness"], ["keys"], ["erase"], ["hold"], ["prune"],

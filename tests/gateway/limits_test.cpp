@@ -376,10 +376,11 @@ TEST_F(Limits, RejectionsBeyondTheRateShareOneLeaf) {
   Wire wire = client();
   std::string last_record;
   for (int i = 0; i < 10; ++i) {
-    wire.send(post("/v1/chat/completions", "{}"));
+    wire.send(post("/v1/messages", "{}"));
     const Message got = read_message(wire);
     EXPECT_THAT(got.head, StartsWith("HTTP/1.1 404 "));
     last_record = got.head.substr(got.head.find("x-verbatim-record: ") + 19, 36);
+    EXPECT_THAT(got.body, HasSubstr(last_record));
   }
   const auto shared = recorder_.wait_for("rejections", 1);
   ASSERT_EQ(shared.size(), 1u);

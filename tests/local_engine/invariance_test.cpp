@@ -43,6 +43,14 @@ TinyModel experts() {
 }
 
 /// Soft-caps, norms after the branches, every second layer with a window beyond one block.
+/// One product of which goes over a block of 256, and is not a multiple of 16: for a profile that is slow to compute.
+TinyModel two_blocks() {
+  TinyModel model;
+  model.intermediate = 264;
+  model.layers = 1;
+  return model;
+}
+
 TinyModel gemma2() {
   TinyModel model;
   model.architecture = "Gemma2ForCausalLM";
@@ -256,7 +264,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Named{"wide", wide()}, Named{"windowed", windowed()},
                     Named{"experts", experts()}, Named{"gemma2", gemma2()},
                     Named{"gemma3", gemma3()}, Named{"phi3", phi3()}, Named{"olmoe", olmoe()},
-                    Named{"wide_mma_bf16", stored_as("BF16", wide()), "mma-hopper/1"},
+                    Named{"two_blocks_mma_bf16", stored_as("BF16", two_blocks()), "mma-hopper/1"},
                     Named{"gemma2_mma_bf16", stored_as("BF16", gemma2()), "mma-hopper/1"},
                     Named{"olmoe_mma_f16", stored_as("F16", olmoe()), "mma-hopper/1"}),
     [](const auto& param_info) { return param_info.param.name; });

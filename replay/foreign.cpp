@@ -1,12 +1,12 @@
 #include "replay/foreign.hpp"
 
 #include "gateway/content_coding.hpp"
-#include "gateway/http.hpp"
 #include "gateway/local_request.hpp"
 #include "local_engine/tokenizer.hpp"
 #include "replay/answer_body.hpp"
 #include "replay/answer_stream.hpp"
 #include "replay/compare.hpp"
+#include "replay/recorded_headers.hpp"
 #include "replay/verdict.hpp"
 #include "schema/clock.hpp"
 
@@ -33,18 +33,10 @@ ForeignAnswer cannot(const char* reason, std::string detail) {
 
 /// The content coding that the recorded headers name; "" if none were recorded.
 Result<std::string> recorded_coding(audit::RecordSource& reader, std::uint64_t index) {
-  const auto headers = reader.content(index, "response.headers");
-  if (!headers && headers.error().code == Errc::not_found) return std::string();
-  if (!headers) return headers.error();
-  const auto list = parse_json(headers->bytes);
-  if (!list || !list->is_array()) return std::string();
-  for (const Json& pair : *list) {
-    if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string() &&
-        gateway::same_word(pair[0].get<std::string>(), "content-encoding")) {
-      return pair[1].get<std::string>();
-    }
-  }
-  return std::string();
+  const auto headers = recorded_headers(reader, index);
+  if (headers) return std::string(headers->get("content-encoding"));
+  if (headers.error().code == Errc::not_found) return std::string();
+  return headers.error();
 }
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";

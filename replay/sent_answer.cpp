@@ -1,11 +1,11 @@
 #include "replay/sent_answer.hpp"
 
 #include "gateway/canonical_output.hpp"
-#include "gateway/http.hpp"
 #include "gateway/local_answer.hpp"
 #include "gateway/response_facts.hpp"
 #include "local_engine/output_text.hpp"
 #include "replay/compare.hpp"
+#include "replay/recorded_headers.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -130,43 +130,24 @@ std::string unlike_whole(std::string_view body, std::string_view must) {
          std::to_string(at - body.begin()) + " on";
 }
 
-/// A header's value; nothing if it is not there, or no headers were kept.
-Result<std::optional<std::string>> header_of(audit::RecordSource& reader, std::uint64_t index,
-                                             std::string_view name) {
-  const auto headers = reader.content(index, "response.headers");
-  if (!headers) {
-    const Errc code = headers.error().code;
-    if (code == Errc::not_found || code == Errc::unavailable) return std::optional<std::string>();
-    return headers.error();
-  }
-  const auto list = parse_json(headers->bytes);
-  if (!list || !list->is_array()) return std::optional<std::string>();
-  for (const Json& pair : *list) {
-    if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string() &&
-        gateway::same_word(pair[0].get<std::string>(), name)) {
-      return std::optional(pair[1].get<std::string>());
-    }
-  }
-  return std::optional<std::string>();
-}
-
-/// What the headers say of the body, and of the seed.
+/// What the headers say of the body, and of the seed. Nothing where they were not kept, or are not disclosed.
 Result<std::string> unlike_headers(audit::RecordSource& reader, const RecordedLeaves& record,
                                    bool stream, std::uint64_t seed) {
-  const std::uint64_t index = record.response->index;
-  const auto type = header_of(reader, index, "content-type");
-  if (!type) return type.error();
-  const std::string_view must = stream ? "text/event-stream; charset=utf-8" : "application/json";
-  if (*type && **type != must) {
-    return "the answer went out as '" + (*type)->substr(0, 64) + "', which its body is not";
+  const auto headers = recorded_headers(reader, record.response->index);
+  if (!headers) {
+    const Errc code = headers.error().code;
+    if (code == Errc::not_found || code == Errc::unavailable) return std::string();
+    return headers.error();
   }
-  const auto coding = header_of(reader, index, "content-encoding");
-  if (!coding) return coding.error();
-  if (*coding)
+  const std::string_view must = stream ? "text/event-stream; charset=utf-8" : "application/json";
+  const std::string* const type = headers->find("content-type");
+  if (type != nullptr && *type != must) {
+    return "the answer went out as '" + type->substr(0, 64) + "', which its body is not";
+  }
+  if (headers->has("content-encoding"))
     return std::string("the answer went out under a content coding that it does not have");
-  const auto told = header_of(reader, index, "x-verbatim-seed");
-  if (!told) return told.error();
-  if (*told && **told != std::to_string(seed)) {
+  const std::string* const told = headers->find("x-verbatim-seed");
+  if (told != nullptr && *told != std::to_string(seed)) {
     return std::string("the client was told another seed than the one in use");
   }
   return std::string();

@@ -17,7 +17,6 @@ template <class V, Dtype dtype>
 struct MmaProduct {
   using F = typename V::F;
   static constexpr std::size_t kStep = 16;                           // k of one instruction
-  static constexpr std::size_t kVectors = kPanelRows / V::kLanes;    // of a panel
   static constexpr std::size_t kRows = V::kRegisters == 32 ? 4 : 2;  // of x, that share the weights
   static constexpr float kSmallest = dtype == Dtype::bf16 ? 0x1p-126f : 0x1p-14f;
 

@@ -6,6 +6,7 @@
 #include "gateway/header_rules.hpp"
 #include "gateway/response_facts.hpp"
 #include "gateway/route_match.hpp"
+#include "tests/gateway/request_head.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,15 +15,6 @@
 
 namespace verbatim::gateway {
 namespace {
-
-RequestHead head_of(const std::string& method, const std::string& target,
-                    std::vector<Field> fields = {}) {
-  RequestHead head;
-  head.method = method;
-  head.target = target;
-  head.fields.all() = std::move(fields);
-  return head;
-}
 
 /// What a leaf says of such an answer.
 Json told(const ResponseFacts& facts) {

@@ -8,6 +8,7 @@
 #include "gateway/leaf_texts.hpp"
 #include "gateway/response_facts.hpp"
 #include "gateway/sse.hpp"
+#include "tests/gateway/request_head.hpp"
 
 #include <brotli/encode.h>
 #include <gmock/gmock.h>
@@ -17,15 +18,6 @@
 
 namespace verbatim::gateway {
 namespace {
-
-RequestHead head_of(const std::string& method, const std::string& target,
-                    std::vector<Field> fields = {}) {
-  RequestHead head;
-  head.method = method;
-  head.target = target;
-  head.fields.all() = std::move(fields);
-  return head;
-}
 
 // ---- JSON in place
 

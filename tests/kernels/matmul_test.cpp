@@ -182,17 +182,7 @@ TEST(MatmulShapes, TheErrorAgainstF64IsBounded) {
   const Matrix matrix = random_matrix(n, k, Dtype::f32, 11, Kind::ordinary);
   const std::vector<float> x = random_floats(m * k, 12);
   const std::vector<float> y = run(best_backend(), PackedWeights(matrix.view()), x, m);
-  double worst = 0;
-  for (std::size_t i = 0; i < m * n; ++i) {
-    double exact = 0, size = 0;
-    for (std::size_t j = 0; j < k; ++j) {
-      const double product =
-          static_cast<double>(x[i / n * k + j]) * static_cast<double>(matrix.exact[i % n * k + j]);
-      exact += product;
-      size += std::fabs(product);
-    }
-    worst = std::max(worst, std::fabs(static_cast<double>(y[i]) - exact) / size);
-  }
+  const double worst = worst_relative_error(matrix, x, y);
   EXPECT_LE(worst, (256 + 8) * 0x1p-24);
   EXPECT_GT(worst, 0);
   RecordProperty("worst_relative_error", std::to_string(worst));

@@ -5,6 +5,7 @@
 #include "support.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -36,6 +37,25 @@ inline Matrix random_matrix(std::size_t rows, std::size_t cols, Dtype dtype, std
     std::copy_n(reinterpret_cast<const std::uint8_t*>(&half), 2, to);
   }
   return matrix;
+}
+
+/// Of the products y (m, rows) of x (m, cols) with the matrix: the largest error against f64, as a part of the sum of
+/// |x w|.
+inline double worst_relative_error(const Matrix& matrix, const std::vector<float>& x,
+                                   const std::vector<float>& y) {
+  const std::size_t k = matrix.cols, n = matrix.rows;
+  double worst = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    double exact = 0, size = 0;
+    for (std::size_t j = 0; j < k; ++j) {
+      const double product =
+          static_cast<double>(x[i / n * k + j]) * static_cast<double>(matrix.exact[i % n * k + j]);
+      exact += product;
+      size += std::fabs(product);
+    }
+    worst = std::max(worst, std::fabs(static_cast<double>(y[i]) - exact) / size);
+  }
+  return worst;
 }
 
 }  // namespace verbatim::kernels::test

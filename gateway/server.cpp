@@ -118,8 +118,10 @@ class Server::Impl {
       router_.set_local(make_local_upstream(mailbox_, clock_, std::move(models)), std::move(names));
     }
     if (auto open = addresses.clients.listen(acceptor_); !open) return open.error();
+    address_ = address_of(acceptor_);
     if (addresses.admin) {
       if (auto open = addresses.admin->listen(admin_acceptor_); !open) return open.error();
+      admin_address_ = address_of(admin_acceptor_);
     }
     deadlines_.start();
     tick();
@@ -171,8 +173,8 @@ class Server::Impl {
     });
   }
 
-  [[nodiscard]] HostPort address() const { return address_of(acceptor_); }
-  [[nodiscard]] HostPort admin_address() const { return address_of(admin_acceptor_); }
+  [[nodiscard]] const HostPort& address() const { return address_; }
+  [[nodiscard]] const HostPort& admin_address() const { return admin_address_; }
 
  private:
   /// What is made of a configuration, all of it before any of it is used.
@@ -374,6 +376,7 @@ class Server::Impl {
   Services services_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   tcp::acceptor acceptor_, admin_acceptor_;
+  HostPort address_, admin_address_;  // as they were when it began to listen: read by any thread
   net::steady_timer tick_, closing_timer_;
   std::shared_ptr<net::ssl::context> tls_;  // for connections that come in; null for plain HTTP
   std::vector<std::weak_ptr<ClientConnection>> closing_;  // their sessions have ended

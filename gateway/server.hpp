@@ -45,7 +45,7 @@ class Server {
                                                              BoundAddresses addresses);
   ~Server();
 
-  /// Where clients and administrators reach it, with the ports that port 0 became.
+  /// Any thread. Where clients and administrators reach it, with the ports that port 0 became; the same while it drains.
   [[nodiscard]] HostPort address() const;
   [[nodiscard]] HostPort admin_address() const;
 

@@ -47,6 +47,7 @@ class WitnessServer::Impl {
 
   Result<void> start(const HostPort& where) {
     if (auto open = listen(acceptor_, where, "listen"); !open) return open;
+    address_ = address_of(acceptor_);
     deadlines_.start();
     net::co_spawn(io_, accept(), net::detached);
     signals_.async_wait([this](error_code, int) { stop(); });
@@ -54,7 +55,7 @@ class WitnessServer::Impl {
   }
 
   void run() { io_.run(); }
-  [[nodiscard]] HostPort address() const { return address_of(acceptor_); }
+  [[nodiscard]] const HostPort& address() const { return address_; }
 
  private:
   void stop() {
@@ -96,6 +97,7 @@ class WitnessServer::Impl {
   net::io_context io_{1};
   Deadlines deadlines_;
   tcp::acceptor acceptor_;
+  HostPort address_;  // as it was when it began to listen: read by any thread
   net::signal_set signals_;
   std::set<std::shared_ptr<ClientConnection>> clients_;
 };

@@ -127,6 +127,7 @@ class Planner {
       if (last != indices.end()) kept_.push_back(*last);
     }
     kept_.insert(kept_.end(), plan_.holds.begin(), plan_.holds.end());
+    if (auto erasures = keep_erasures(); !erasures) return erasures;
     std::erase_if(kept_, [&](std::uint64_t index) { return index >= plan_.minimum_index; });
     std::sort(kept_.begin(), kept_.end());
     kept_.erase(std::unique(kept_.begin(), kept_.end()), kept_.end());
@@ -137,6 +138,21 @@ class Planner {
     }
     plan_.kept = kept_;
     return {};
+  }
+
+  /// What was erased of a leaf that stays must go on being named.
+  Result<void> keep_erasures() {
+    const std::set<std::uint64_t> staying(kept_.begin(), kept_.end());
+    return queries_.governance(0, [&](std::uint64_t index, std::string_view bytes) {
+      const auto json = parse_json(bytes);
+      if (!json || text_at(*json, "type") != "erasure") return true;
+      const auto erased = read_erased(*json);
+      const bool named =
+          erased && std::any_of(erased->begin(), erased->end(),
+                                [&](const auto& each) { return staying.contains(each.leaf); });
+      if (named) kept_.push_back(index);
+      return true;
+    });
   }
 
   Result<void> count() {

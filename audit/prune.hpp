@@ -4,7 +4,8 @@
 // The leaf of type `prune` (schema/leaf.md) comes first and decides. Then rows lose their bytes, piece by piece, while
 // exchanges go on; a crash in between is mended at the next start. The tree keeps every hash: roots of every size, and
 // proofs between them, are what they were. A few leaves below the minimum stay, named by the `prune` leaf: those that say
-// whose log it is, what is held, what was pruned, and in which configuration and environment the leaves that stay were made.
+// whose log it is, what is held, what was pruned, in which configuration and environment the leaves that stay were made, and
+// what was erased of those.
 
 #include "schema/canonical_json.hpp"
 #include "schema/digest.hpp"

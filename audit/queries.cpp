@@ -1,5 +1,7 @@
 #include "audit/queries.hpp"
 
+#include "audit/prune.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -127,12 +129,15 @@ Result<std::string> Queries::leaf(std::uint64_t index) {
   }
   std::string bytes = rows.text(0);
   if (!bytes.empty()) return bytes;
-  const auto prune = newest_prune(static_cast<std::uint64_t>(INT64_MAX));
-  const bool said = prune && *prune;
+  const auto pruned = read_pruned(*this, static_cast<std::uint64_t>(INT64_MAX));
+  if (!pruned && pruned.error().code != Errc::invalid_input) return pruned.error();
+  const std::string name = "leaf " + std::to_string(index);
+  if (!pruned || !pruned->covers(index)) {
+    return Error{Errc::tampered, name + " is gone, and no leaf says that it was pruned",
+                 db_.path().string(), "verify the log (verbatim verify)"};
+  }
   return Error{Errc::erased,
-               "leaf " + std::to_string(index) + " was pruned" +
-                   (said ? ", as leaf " + std::to_string((*prune)->first) + " says" : ""),
-               "", ""};
+               name + " was pruned, as leaf " + std::to_string(*pruned->leaf) + " says", "", ""};
 }
 
 Result<Digest> Queries::node(int level, std::uint64_t n) {

@@ -526,7 +526,7 @@ void BundleVerifier::check_erasure(std::uint64_t index, const Json& leaf) {
 
 /// Whether a leaf so far committed to such a content, which no erasure has named yet. Of pruned leaves nobody knows.
 bool BundleVerifier::was_there(std::uint64_t leaf, const std::string& field) {
-  if (leaf < minimum_index_) return true;
+  if (leaf < minimum_index_ && !kept_.contains(leaf)) return true;
   const auto number = fields_.find(field);
   if (number == fields_.end()) return false;
   const std::pair content(leaf, number->second);

@@ -1,6 +1,6 @@
 #include "audit/verify_erasure.hpp"
 
-#include <iterator>
+#include <algorithm>
 
 namespace verbatim::audit {
 
@@ -14,7 +14,7 @@ void ErasureCheck::named(std::uint64_t index, const Json& erasure, Findings& fin
   for (const ErasedContents& contents : *erased) {
     for (const std::string& field : contents.fields) {
       if (unnamed_.erase({contents.leaf, field}) == 1) continue;
-      if (contents.leaf < pruned_below_) continue;
+      if (pruned_.covers(contents.leaf)) continue;
       findings.tampered("erasure",
                         name + " says that " + field + " of leaf " + std::to_string(contents.leaf) +
                             " was erased, but it is there, or was erased before",
@@ -32,12 +32,14 @@ void ErasureCheck::named_meanwhile(const Json& erasure) {
 }
 
 void ErasureCheck::finish(Findings& findings) const {
-  const auto first = unnamed_.lower_bound({pruned_below_, ""});
+  const auto covered = [&](const auto& content) { return pruned_.covers(content.first); };
+  const auto first = std::find_if_not(unnamed_.begin(), unnamed_.end(), covered);
   if (first == unnamed_.end()) return;
   const auto& [leaf, field] = *first;
+  const auto pruned = std::count_if(unnamed_.begin(), unnamed_.end(), covered);
   findings.tampered(
       "erased_without_leaf",
-      std::to_string(std::distance(first, unnamed_.end())) +
+      std::to_string(unnamed_.size() - static_cast<std::size_t>(pruned)) +
           " contents are gone, and no leaf says that they were erased; the first is " + field +
           " of leaf " + std::to_string(leaf),
       leaf);

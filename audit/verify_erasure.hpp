@@ -3,6 +3,7 @@
 
 #include "audit/erasure.hpp"
 #include "audit/findings.hpp"
+#include "audit/prune.hpp"
 
 #include <cstdint>
 #include <set>
@@ -15,8 +16,8 @@ namespace verbatim::audit {
 /// not named yet. Copyable.
 class ErasureCheck {
  public:
-  /// Contents of leaves below this one may be gone without being named: they were pruned.
-  void pruned_below(std::uint64_t minimum_index) { pruned_below_ = minimum_index; }
+  /// Contents of the leaves that it covers may be gone without being named.
+  void pruned(Pruned pruned) { pruned_ = std::move(pruned); }
   void gone(std::uint64_t leaf, const std::string& field) { unnamed_.emplace(leaf, field); }
   /// Problem: `erasure` (the leaf names a content that is there, or that an earlier one named; or it is malformed).
   void named(std::uint64_t index, const Json& erasure, Findings& findings);
@@ -27,7 +28,7 @@ class ErasureCheck {
 
  private:
   std::set<std::pair<std::uint64_t, std::string>> unnamed_;
-  std::uint64_t pruned_below_ = 0;
+  Pruned pruned_;
 };
 
 }  // namespace verbatim::audit

@@ -199,7 +199,9 @@ Result<void> LogVerifier::read_ends() {
     if (!leaves) return leaves.error();
     const auto first = queries.leaf(0);
     const Errc missing = first ? Errc::not_found : first.error().code;
-    if (missing != Errc::not_found && missing != Errc::erased) return first.error();
+    if (missing != Errc::not_found && missing != Errc::erased && missing != Errc::tampered) {
+      return first.error();
+    }
     newest_ = std::move(*newest);
     rows_ = *leaves;
     const auto json = first ? parse_json(*first) : Result<Json>(first.error());
@@ -445,7 +447,7 @@ Result<void> LogVerifier::read_pruned_state(Queries& queries, Progress& p) const
   }
   if (!pruned) return pruned.error();
   p.pruned = std::move(*pruned);
-  p.erasures.pruned_below(p.pruned.minimum_index);
+  p.erasures.pruned(p.pruned);
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include "schema/bytes.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <optional>
@@ -21,6 +22,8 @@ constexpr std::uint64_t kEnd64Bytes = 56, kLocator64Bytes = 20;
 constexpr std::uint32_t kElsewhere = 0xffff'ffff;  // the value is in a zip64 field
 constexpr std::uint64_t kDirectoryBytesMax = 1u << 30;
 constexpr unsigned kEncrypted = 1, kSizesAfter = 8;
+/// Besides that one: how hard deflate tried, and that the name is UTF-8. The others change what the entry is.
+constexpr unsigned kFlagsKnown = kSizesAfter | 0x0806;
 
 /// Little-endian fields of a piece of the file.
 class Fields {
@@ -48,15 +51,26 @@ class Fields {
 /// What the directory says of one entry.
 struct Entry {
   unsigned flags = 0, method = 0;
-  std::uint32_t crc = 0;
+  std::uint32_t crc = 0, attributes = 0;
   std::uint64_t packed = 0, bytes = 0, offset = 0;
   std::string_view name;
 };
 
-/// Fields by which some readers take another name, size or kind of file than the entry itself says: PKWARE's for
-/// Unix, the two of Info-ZIP for names and comments in Unicode, ASi's for Unix, and AES encryption.
-const std::set<std::uint64_t> kRefusedFields = {0x000d, 0x6c78, 0x7075, 0x756e, 0x9901};
+/// Fields of which every reader makes the same: zip64's sizes, times (NTFS, Info-ZIP), and Info-ZIP's owner. By others some
+/// readers take another name, size or kind of file than the entry itself says.
+const std::set<std::uint64_t> kKnownFields = {0x0001, 0x000a, 0x5455, 0x7875};
 constexpr std::uint64_t kStored = 0, kDeflated = 8;
+
+/// A file, or a folder by its name's end, also by its attributes: the kind of Unix is in the uppermost bits (4 a folder, 8 a
+/// plain file, 0 none), that of DOS in one bit. Names are ASCII: what others are, some readers take from the locale.
+bool is_plain(const Entry& entry) {
+  const bool folder = entry.name.ends_with('/');
+  const unsigned kind = entry.attributes >> 28;
+  const bool dos_folder = (entry.attributes & 0x10) != 0;
+  return std::all_of(entry.name.begin(), entry.name.end(),
+                     [](char c) { return (c & 0x80) == 0; }) &&
+         (kind == 0 || kind == (folder ? 4U : 8U)) && (folder ? entry.bytes == 0 : !dos_folder);
+}
 
 /// The directory's place, from the end of the file.
 struct Directory {
@@ -76,6 +90,12 @@ class ZipFile {
   [[nodiscard]] Error refused(const std::string& what) const {
     return Error{Errc::invalid_input, "the archive " + what, path_.string(),
                  "this is no bundle of verbatim's"};
+  }
+  [[nodiscard]] Error two_opinions(const Entry& entry) const {
+    return refused("has two opinions on its entry" + quoted(entry));
+  }
+  static std::string quoted(const Entry& entry) {
+    return " " + std::string(entry.name.substr(0, 64));
   }
   /// Exactly so many bytes, or nothing.
   std::optional<std::string> read(std::uint64_t offset, std::uint64_t bytes);
@@ -150,7 +170,9 @@ bool ZipFile::take_zip64(std::string_view extra, Entry& entry) const {
     const Fields head(extra);
     const std::size_t bytes = head.u16(2);
     if (bytes > extra.size() - 4) return false;
-    if (kRefusedFields.contains(head.u16(0)) || !kinds.insert(head.u16(0)).second) return false;
+    if (bytes == 0 || !kKnownFields.contains(head.u16(0)) || !kinds.insert(head.u16(0)).second) {
+      return false;
+    }
     if (head.u16(0) == 1) {
       std::size_t at = 4;
       for (std::uint64_t* value : {&entry.bytes, &entry.packed, &entry.offset}) {
@@ -170,13 +192,8 @@ Result<std::uint64_t> ZipFile::take_entry(std::string_view directory, Entry& ent
     return refused("has a damaged directory");
   }
   const Fields fields(directory);
-  entry = {fields.u16(8),
-           fields.u16(10),
-           fields.u32(16),
-           fields.u32(20),
-           fields.u32(24),
-           fields.u32(42),
-           {}};
+  entry = {fields.u16(8),  fields.u16(10), fields.u32(16), fields.u32(38),
+           fields.u32(20), fields.u32(24), fields.u32(42), {}};
   const std::size_t name = fields.u16(28);
   const std::size_t extra = fields.u16(30);
   if (fields.u16(32) != 0 || fields.u16(34) != 0 ||
@@ -185,36 +202,42 @@ Result<std::uint64_t> ZipFile::take_entry(std::string_view directory, Entry& ent
   }
   entry.name = directory.substr(kCentralBytes, name);
   if (!take_zip64(directory.substr(kCentralBytes + name, extra), entry)) {
-    return refused("has a damaged directory");
+    return refused("has a damaged directory, or an extra field that could say something else");
   }
   if ((entry.flags & kEncrypted) != 0) return refused("is encrypted");
-  if (entry.method != kStored && entry.method != kDeflated) {
+  const bool sizes_fit = entry.method == kStored && entry.packed == entry.bytes;
+  if ((entry.flags & ~kFlagsKnown) != 0 || (!sizes_fit && entry.method != kDeflated)) {
     return refused("is packed in another way than deflate");
   }
+  if (!is_plain(entry)) return refused("has an entry that is no plain file" + quoted(entry));
   return kCentralBytes + name + extra;
 }
 
 Result<std::uint64_t> ZipFile::check_local(const Entry& entry) {
-  const std::string name = " entry " + std::string(entry.name.substr(0, 64));
   const auto head = read(entry.offset, kLocalBytes);
-  if (!head || Fields(*head).u32(0) != kLocal) return refused("has no" + name);
+  if (!head || Fields(*head).u32(0) != kLocal) return refused("has no entry" + quoted(entry));
   const Fields fields(*head);
   const auto names = read(entry.offset + kLocalBytes, fields.u16(26));
   if (!names || *names != entry.name || fields.u16(6) != entry.flags ||
       fields.u16(8) != entry.method) {
-    return refused("has two opinions on its" + name);
+    return two_opinions(entry);
   }
   const std::uint64_t data = entry.offset + kLocalBytes + fields.u16(26) + fields.u16(28);
   if (entry.packed > size_ || data + entry.packed > size_) return refused("is cut short");
   const std::uint64_t end = data + entry.packed;
-  if ((entry.flags & kSizesAfter) != 0) return check_descriptor(entry, end);
-  Entry local = {0, 0, 0, fields.u32(18), fields.u32(22), 0, {}};
+  Entry local = {0, 0, fields.u32(14), 0, fields.u32(18), fields.u32(22), 0, {}};
   const auto extra = read(entry.offset + kLocalBytes + fields.u16(26), fields.u16(28));
-  if (!extra || !take_zip64(*extra, local) || local.packed != entry.packed ||
-      local.bytes != entry.bytes || fields.u32(14) != entry.crc) {
-    return refused("has two opinions on its" + name);
+  if (!extra || !take_zip64(*extra, local)) return two_opinions(entry);
+  const bool after = (entry.flags & kSizesAfter) != 0;
+  // Only where the sizes follow the data may they be missing here.
+  const auto says = [&](std::uint64_t here, std::uint64_t truth) {
+    return here == truth || (after && here == 0);
+  };
+  if (!says(local.packed, entry.packed) || !says(local.bytes, entry.bytes) ||
+      !says(local.crc, entry.crc)) {
+    return two_opinions(entry);
   }
-  return std::uint64_t{end};
+  return after ? check_descriptor(entry, end) : std::uint64_t{end};
 }
 
 Result<std::uint64_t> ZipFile::check_descriptor(const Entry& entry, std::uint64_t at) {
@@ -230,7 +253,7 @@ Result<std::uint64_t> ZipFile::check_descriptor(const Entry& entry, std::uint64_
       }
     }
   }
-  return refused("has two opinions on its entry " + std::string(entry.name.substr(0, 64)));
+  return two_opinions(entry);
 }
 
 Result<void> ZipFile::check() {

@@ -234,8 +234,10 @@ class Zip:
     at once and lists exactly them, and the end follows the directory (PKWARE's APPNOTE, section 4.3)."""
 
     BYTES_MAX = 1 << 30  # of one file
-    # Fields by which some readers take another name, size or kind of file than the entry itself says.
-    FIELDS_REFUSED = (0x000D, 0x6C78, 0x7075, 0x756E, 0x9901)
+    # Fields of which every reader makes the same: zip64's sizes, times, Info-ZIP's owner. By others some readers take
+    # another name, size or kind of file than the entry itself says.
+    FIELDS_KNOWN = (0x0001, 0x000A, 0x5455, 0x7875)
+    FLAGS_KNOWN = 0x080E  # how hard deflate tried, sizes after the data, a name in UTF-8
 
     def __init__(self, path):
         self.file = open(path, "rb")
@@ -287,8 +289,8 @@ class Zip:
         if len(raw_name) != name_length or len(extra) != extra_length:
             raise Invalid("the zip file's directory is damaged")
         length, packed, place = self.real_sizes(extra, head[24:28], head[20:24], head[42:46])
-        if not raw_name.isascii() and not flags & 0x800:
-            raise Invalid("the zip file has a name that is neither ASCII nor UTF-8")
+        if not raw_name.isascii():
+            raise Invalid("the zip file has a name that is not ASCII")
         name = raw_name.decode()
         twice = Invalid("the zip file has two opinions on its entry " + name)
         local = self.at(place, 30)
@@ -297,7 +299,7 @@ class Zip:
             raise twice
         if number(local[6:8]) != flags or number(local[8:10]) != method:
             raise twice
-        if flags & 1 or method not in (0, 8) or (method == 0 and packed != length):
+        if flags & ~self.FLAGS_KNOWN or method not in (0, 8) or (method == 0 and packed != length):
             raise Invalid("the zip file has an entry that is encrypted, or packed in another way than deflate: " + name)
         extra = self.at(data - number(local[28:30]), number(local[28:30]))
         said = [*self.real_sizes(extra, local[22:26], local[18:22], bytes(4))[:2], number(local[14:18])]
@@ -325,7 +327,7 @@ class Zip:
         while extra:
             kind, length = number(extra[:2]), number(extra[2:4])
             field, rest = extra[4 : 4 + length], extra[4 + length :]
-            if len(extra) < 4 or len(field) != length or kind in kinds or kind in self.FIELDS_REFUSED:
+            if not field or len(field) != length or kind in kinds or kind not in self.FIELDS_KNOWN:
                 raise Invalid("the zip file has an extra field that is damaged, there twice, or could say something else")
             kinds.add(kind)
             if kind == 1:
@@ -743,8 +745,9 @@ def check_erasures(records, minimum, present, problems):
             name = "contents/%d/%s" % (leaf, field)
             if name in present:
                 problems.append("leaf %d says that it was erased, but here is %s" % (index, name))
-            there = records[leaf].get("contents", []) if leaf < index else []
-            if leaf >= minimum and (name in gone or field not in [content["field"] for content in there]):
+            pruned = leaf < minimum and not records[leaf]
+            there = records[leaf].get("contents", []) if leaf < index and not pruned else []
+            if not pruned and (name in gone or field not in [content["field"] for content in there]):
                 problems.append("leaf %d says that %s was erased, which never was there, or was erased before" % (index, name))
             gone.add(name)
             erased += 1

@@ -11,6 +11,7 @@
 #include <archive_entry.h>
 
 #include <cstdlib>
+#include <utility>
 #include <fstream>
 #include <sstream>
 
@@ -382,6 +383,85 @@ TEST_F(BothVerifiersTest, AZipFileHasOneMeaning) {
   ASSERT_NE(name, std::string::npos);
   renamed[name + 9] = '4';
   EXPECT_FALSE(judged(renamed));
+}
+
+TEST_F(BothVerifiersTest, AnEntryOfAZipFileIsAPlainFile) {
+  out = folder / "bundle.zip";
+  exported();
+  const std::string zip = read_file(out, 1 << 26).value();
+  const std::size_t directory = zip.find("PK\x01\x02");
+  const auto judged = [&](const std::string& bytes) {
+    std::ofstream(out, std::ios::binary | std::ios::trunc) << bytes;
+    const auto report = verify(out, {});
+    const bool here = report && report->verdict == Verdict::valid;
+    EXPECT_EQ(python() == "VALID", here);
+    return here;
+  };
+  /// The first entry with the attributes of another kind of file, made on another kind of system.
+  const auto kind = [&](unsigned mode, char dos, char system) {
+    std::string bytes = zip;
+    bytes[directory + 5] = system;
+    bytes[directory + 38] = dos;
+    bytes[directory + 40] = static_cast<char>(mode);
+    bytes[directory + 41] = static_cast<char>(mode >> 8);
+    return judged(bytes);
+  };
+  EXPECT_TRUE(kind(0100644, 0, 3));
+  EXPECT_TRUE(kind(0, 0, 0));
+  EXPECT_FALSE(kind(0010644, 0, 3));  // a pipe
+  EXPECT_FALSE(kind(0120777, 0, 0));  // a link, by a system without any
+  EXPECT_FALSE(kind(0040755, 0, 19));
+  EXPECT_FALSE(kind(0, 0x10, 0));
+  // Flags of which nobody here knows what they say: a patch, strong encryption, a masked header.
+  for (const unsigned flags : {0x20U, 0x40U, 0x2000U}) {
+    std::string bytes = zip;
+    for (const std::size_t at : {std::size_t{6}, directory + 8}) {
+      bytes[at] = static_cast<char>(static_cast<unsigned char>(bytes[at]) | flags);
+      bytes[at + 1] = static_cast<char>(static_cast<unsigned char>(bytes[at + 1]) | flags >> 8);
+    }
+    EXPECT_FALSE(judged(bytes)) << flags;
+  }
+  /// The first entry with one more field behind its name, in the entry itself or in the directory.
+  const auto with_field = [&](const std::string& field, bool in_entry) {
+    std::string bytes = zip;
+    const std::size_t head = in_entry ? 0 : directory;
+    const std::size_t lengths = head + (in_entry ? 26 : 28);
+    const auto u16 = [&](std::size_t at) {
+      return static_cast<std::size_t>(static_cast<unsigned char>(bytes[at]) |
+                                      static_cast<unsigned char>(bytes[at + 1]) << 8);
+    };
+    const std::size_t extra = u16(lengths + 2) + field.size();
+    bytes[lengths + 2] = static_cast<char>(extra);
+    bytes[lengths + 3] = static_cast<char>(extra >> 8);
+    bytes.insert(head + (in_entry ? 30 : 46) + u16(lengths), field);
+    const auto add = [&](std::size_t at) {
+      std::uint32_t value = 0;
+      for (std::size_t i = 4; i-- > 0;) {
+        value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+      }
+      value += static_cast<std::uint32_t>(field.size());
+      for (std::size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<char>(value >> (8 * i));
+    };
+    if (!in_entry) {
+      add(bytes.size() - 10);
+      return judged(bytes);
+    }
+    // All that follows is farther on.
+    add(bytes.size() - 6);
+    bool first = true;
+    for (std::size_t at = directory + field.size(); bytes.compare(at, 4, "PK\x01\x02") == 0;
+         at += 46 + u16(at + 28) + u16(at + 30)) {
+      if (!std::exchange(first, false)) add(at + 42);
+    }
+    return judged(bytes);
+  };
+  for (const bool in_entry : {true, false}) {
+    EXPECT_TRUE(with_field(std::string("\x0a\x00\x04\x00\x00\x00\x00\x00", 8), in_entry));
+    EXPECT_FALSE(with_field(std::string("\x0a\x00\x00\x00", 4), in_entry));      // an empty one
+    EXPECT_FALSE(with_field(std::string("\xfe\xca\x01\x00\x00", 5), in_entry));  // of another kind
+    EXPECT_FALSE(with_field(std::string("\x75\x70\x05\x00\x01\x00\x00\x00\x00", 9), in_entry));
+    EXPECT_FALSE(with_field(std::string("\x0a\x00\x04\x00\x00", 5), in_entry));  // cut short
+  }
 }
 
 /// Writes a zip file with one entry of any kind.

@@ -326,6 +326,32 @@ TEST_F(PruneTest, ItIsDoneAgainAndTheConfigurationInForceStays) {
   EXPECT_EQ(outcome(), "VALID");
 }
 
+TEST_F(PruneTest, WhatALeafThatStaysContainedGoesByAnErasureAlone) {
+  LeafDraft draft;
+  draft.type = "config";
+  draft.fields = {{"mode", "strict"}};
+  draft.contents = {{"config", "{}"}};
+  const Appended erased = log->append_and_wait(draft).value();
+  const ErasureReport report = log->erase({Scope{erased.id, "", false}, "test", "tester"}).value();
+  draft.type = "environment";
+  draft.contents = {{"facts", "{}"}};
+  const Appended there = log->append_and_wait(draft).value();
+  grow(300);
+  clock.advance_us(2 * kDay);
+  exchange();
+  const Appended pruned = prune().value();
+  EXPECT_EQ(reader()->leaf(pruned.index)->json.at("kept"),
+            Json::array({0, erased.index, report.leaves.at(0), there.index}));
+  EXPECT_EQ(outcome(), "VALID");
+  const fs::path out = bundle();
+  EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+  EXPECT_EQ(run_script(out, (folder / "said").string()), 0);
+  close();
+  attack_without_triggers("UPDATE content SET dek = NULL, sealed = NULL WHERE id / 16 = " +
+                          std::to_string(there.index));
+  EXPECT_EQ(outcome(), "TAMPERED erased_without_leaf");
+}
+
 TEST_F(PruneTest, TheNewestEnvironmentOfEachUpstreamStaysAndSoDoTimeStamps) {
   const auto note = [&](const char* type, Json fields) {
     LeafDraft draft;
@@ -423,6 +449,21 @@ TEST_F(PruneTest, WhatNoLeafSaysWasPrunedIsMissing) {
   attack_without_triggers(blank);
   EXPECT_EQ(verified().verdict, Verdict::tampered);
   EXPECT_EQ(kinds(verified()).front(), "leaf_missing");
+  EXPECT_EQ(reader()->leaf(7).error().code, Errc::tampered);
+}
+
+TEST_F(PruneTest, WhatGoesAboveTheMinimumWasNotPruned) {
+  grow(300);
+  clock.advance_us(2 * kDay);
+  exchange();
+  ASSERT_TRUE(prune());
+  close();
+  attack_without_triggers(
+      "UPDATE leaf SET type = 'pruned', status = NULL, model = NULL, route = NULL, cache = NULL, "
+      "tenant = NULL, bytes = x'' WHERE idx = 280");
+  EXPECT_EQ(kinds(verified()).front(), "leaf_missing");
+  EXPECT_EQ(reader()->leaf(255).error().code, Errc::erased);
+  EXPECT_EQ(reader()->leaf(280).error().code, Errc::tampered);
 }
 
 TEST_F(PruneTest, HashesOfWhatWentAreHeldAgainstTheTree) {

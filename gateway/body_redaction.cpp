@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <tuple>
 
 namespace verbatim::gateway {
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::size_t kTakenBytesMin = 6;
 constexpr std::size_t kTakenMax = 64;
+/// The channel of texts that no object or array is around. Families count from 1.
+constexpr std::size_t kBareTexts = 0;
 constexpr std::string_view kTakenOutJson = "\"REDACTED\"";
 const std::string kUnreadable = "unreadable";
 const std::string kDerived = "derived";
@@ -60,7 +63,7 @@ class Redactor {
   }
 
   BodyRedaction run() {
-    BodyParts parts = take_apart(question_.content_type, body_);
+    BodyParts parts = take_apart(question_.content_type, body_, question_.answer);
     const bool gemini = is_gemini_answer(question_);
     if (gemini && parts.form == BodyForm::json && begins_with_bracket(body_)) {
       parts.parts = items_of(body_);
@@ -120,15 +123,16 @@ class Redactor {
   void read(const BodyPart& part, BodyForm form) {
     if (part.begin == part.end) return;  // an empty line of data
     const std::string_view text = body_.substr(part.begin, part.end - part.begin);
+    const bool said = form == BodyForm::events && part.kind == BodyPart::Kind::text &&
+                      !part.aside && text != "[DONE]";
     // Text where the pointers expect JSON says what they cannot reach.
-    const bool beyond_pointers = part.kind == BodyPart::Kind::text && form == BodyForm::events &&
-                                 !pointers_.empty() && body_.substr(0, part.begin).ends_with(':') &&
-                                 text != "[DONE]";
+    const bool beyond_pointers = said && !pointers_.empty();
     if (part.kind == BodyPart::Kind::unreadable || beyond_pointers) {
       replace(part.begin, part.end, kTakenOutJson, kUnreadable);
     } else if (part.kind == BodyPart::Kind::text) {
       pieces_.push_back({part.begin, part.end, 0, Form::raw, false});
       search_piece(pieces_.size() - 1, text);
+      if (said) continue_channel(kBareTexts, pieces_.size() - 1, text);
     } else {
       at_ = part.begin;
       nodes_.clear();
@@ -249,29 +253,35 @@ class Redactor {
     const std::string_view whole = body_.substr(from, at_ - from);
     auto text = json_string(whole);
     if (taking_ != nullptr) {
-      if (text && text->size() >= kTakenBytesMin && out_.taken.size() < kTakenMax) {
-        out_.taken.push_back({std::move(*text), *taking_});
-      }
+      if (text && text->size() >= kTakenBytesMin) note_taken(std::move(*text));
       return;
     }
     if (!text) return replace(from, at_, kTakenOutJson, kUnreadable);
     note_piece(from, Form::json_string, std::move(*text));
   }
 
+  void note_taken(std::string text) {
+    if (!taken_texts_.insert(text).second) return;
+    out_.taken_more = out_.taken.size() == kTakenMax;
+    if (!out_.taken_more) out_.taken.push_back({std::move(text), *taking_});
+  }
+
   void note_other(std::size_t from) {
     if (taking_ != nullptr) return;
     const std::string_view text = body_.substr(from, at_ - from);
-    const bool integer = text.find_first_not_of("-0123456789") == std::string_view::npos;
-    if (!integer || text.size() < 13) return;  // no secret looks so
+    // Whatever follows, ".0" and "e0" too: it may be the same number.
+    const std::string_view whole = text.substr(0, text.find_first_not_of("-0123456789"));
+    if (whole.size() < 13) return;  // no secret looks so
     pieces_.push_back({from, at_, 0, Form::json_number, in_derived_});
-    search_piece(pieces_.size() - 1, text);
+    search_piece(pieces_.size() - 1, whole);
     if (cuts_.find(pieces_.size() - 1) == cuts_.end()) pieces_.pop_back();
   }
 
   void note_piece(std::size_t from, Form form, std::string text) {
     pieces_.push_back({from, at_, 0, form, in_derived_});
     search_piece(pieces_.size() - 1, text);
-    if (!in_pieces_ || frames_.empty()) return;
+    if (!in_pieces_) return;
+    if (frames_.empty()) return continue_channel(kBareTexts, pieces_.size() - 1, text);
     // Its channel is known once the objects around it have been read to their ends.
     waiting_.push_back({pieces_.size() - 1, node_at(frames_.size() - 1),
                         in_object_.back() ? path_.back() : "", std::move(text)});
@@ -296,13 +306,17 @@ class Redactor {
       node.channels = family({above, node.name, node.place});
     }
     for (Waiting& waiting : waiting_) {
-      Channel& channel =
-          channels_[family({nodes_[waiting.node].channels, std::move(waiting.name), "="})];
-      pieces_[waiting.piece].at = channel.text.size();
-      channel.text += waiting.text;
-      channel.pieces.push_back(waiting.piece);
+      continue_channel(family({nodes_[waiting.node].channels, std::move(waiting.name), "="}),
+                       waiting.piece, waiting.text);
     }
     waiting_.clear();
+  }
+
+  void continue_channel(std::size_t number, std::size_t piece, std::string_view text) {
+    Channel& channel = channels_[number];
+    pieces_[piece].at = channel.text.size();
+    channel.text += text;
+    channel.pieces.push_back(piece);
   }
 
   using FamilyName = std::tuple<std::size_t, std::string, std::string>;
@@ -419,6 +433,7 @@ class Redactor {
   std::vector<Node> nodes_;
   std::vector<Waiting> waiting_;  // strings of the JSON value that is being read
   std::map<FamilyName, std::size_t> families_;
+  std::set<std::string> taken_texts_;
 
   std::vector<Piece> pieces_;
   std::map<std::size_t, Channel> channels_;
@@ -441,12 +456,17 @@ std::string BodyRedaction::apply(std::string_view body) const {
   return out.append(body.substr(done));
 }
 
-std::size_t BodyRedaction::moved(std::size_t place) const {
-  std::size_t to = place;
-  for (const BodyEdit& edit : edits) {
-    if (edit.begin >= place) break;
-    to += edit.text.size();
-    to -= std::min(edit.end, place) - edit.begin;
+std::size_t MovedPlaces::operator()(std::size_t place) {
+  const std::vector<BodyEdit>& edits = *edits_;
+  if (next_ > 0 && edits[next_ - 1].end > place) *this = MovedPlaces(edits);
+  for (; next_ < edits.size() && edits[next_].end <= place && edits[next_].begin < place; ++next_) {
+    removed_ += edits[next_].end - edits[next_].begin;
+    put_ += edits[next_].text.size();
+  }
+  std::size_t to = place + put_ - removed_;
+  if (next_ < edits.size() && edits[next_].begin < place) {
+    to += edits[next_].text.size();
+    to -= place - edits[next_].begin;
   }
   return to;
 }

@@ -55,12 +55,24 @@ struct BodyRedaction {
   std::vector<BodyEdit> edits;  ///< in order, apart from each other
   RedactionCounts counts;
   std::vector<TakenText>
-      taken;            ///< strings that pointers took out, of 6 bytes and more, at most 64
-  bool opaque = false;  ///< the whole body is unreadable: none of it may be kept
+      taken;  ///< different strings that pointers took out, of 6 bytes and more, at most 64
+  bool taken_more = false;  ///< there were more of them: an answer cannot be searched for all
+  bool opaque = false;      ///< the whole body is unreadable: none of it may be kept
 
   [[nodiscard]] std::string apply(std::string_view body) const;
-  /// Where a place of the body is after apply().
-  [[nodiscard]] std::size_t moved(std::size_t place) const;
+};
+
+/// Where places of a body are after apply(). Asked in rising order, all of them take one walk over the edits.
+class MovedPlaces {
+ public:
+  /// Must outlive it.
+  explicit MovedPlaces(const std::vector<BodyEdit>& edits) : edits_(&edits) {}
+  [[nodiscard]] std::size_t operator()(std::size_t place);
+
+ private:
+  const std::vector<BodyEdit>* edits_;
+  std::size_t next_ = 0;               // edits before it end at or before the last place
+  std::size_t removed_ = 0, put_ = 0;  // bytes, by those
 };
 
 struct BodyQuestion {

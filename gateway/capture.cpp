@@ -106,12 +106,12 @@ std::string Capture::target(std::string_view raw_target) {
   return out;
 }
 
-Fields Capture::fields(const Fields& fields, const std::string& field) {
+Fields Capture::fields(const Fields& fields, const std::string& field, std::string_view own) {
   const TextSearch search(rules_, taken_);
   RedactionCounts counts;
   Fields out = fields;
   for (Field& each : out.all()) {
-    if (same_word(std::string_view(each.name).substr(0, 11), "x-verbatim-")) continue;
+    if (same_word(each.name, own)) continue;
     const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const auto& one) {
       return std::any_of(one->headers.begin(), one->headers.end(),
                          [&](const std::string& name) { return same_word(name, each.name); });
@@ -149,7 +149,7 @@ Capture::Body Capture::body(std::string_view bytes, const BodyKind& kind,
     return rule->patterns.any() || !(kind.answer ? rule->answer_pointers : rule->pointers).empty();
   });
   if (searches || !taken_.empty() || changed_) {
-    if (!decoded || text.size() > kind.decoded_bytes_max) {
+    if (!decoded || text.size() > kind.decoded_bytes_max || (kind.answer && taken_more_)) {
       out.redaction.opaque = !bytes.empty();
     } else {
       const bool derived_anyway = kind.answer && changed_;
@@ -163,7 +163,10 @@ Capture::Body Capture::body(std::string_view bytes, const BodyKind& kind,
     return out;
   }
   count(field, out.redaction.counts);
-  if (!kind.answer) taken_ = out.redaction.taken;
+  if (!kind.answer) {
+    taken_ = out.redaction.taken;
+    taken_more_ = out.redaction.taken_more;
+  }
   out.text = out.redaction.apply(text);
   out.bytes = coded && out.redaction.edits.empty() ? std::string(bytes) : out.text;
   return out;

@@ -50,7 +50,9 @@ class Capture {
 
   /// The redacted copy of a target, a head, a message; counted under `field`.
   [[nodiscard]] std::string target(std::string_view target);
-  [[nodiscard]] Fields fields(const Fields& fields, const std::string& field);
+  /// `own`: a field that stays as it is; "" for none.
+  [[nodiscard]] Fields fields(const Fields& fields, const std::string& field,
+                              std::string_view own = "");
   [[nodiscard]] std::string message(std::string_view text);
 
   struct Body {
@@ -92,6 +94,7 @@ class Capture {
   std::string level_rule_;
   RedactionRules rules_;
   std::vector<TakenText> taken_;  // out of the request
+  bool taken_more_ = false;       // and more than answers are searched for
   bool changed_ = false;
   std::map<std::string, RedactionCounts> redacted_;  // by field
   std::map<std::string, std::string> left_out_;      // field -> reason

@@ -150,7 +150,9 @@ std::optional<ResponseFacts> Exchange::record_answer(audit::LeafDraft& draft, st
   std::optional<Fields> redacted_headers;
   const bool sampled = tee_.sample() != nullptr;
   if (capture_.redacts()) {
-    redacted_headers = capture_.fields(tee_.fields(), "response.headers");
+    // The seed that a model served here was given is a number like any, and the gateway's own word.
+    redacted_headers = capture_.fields(tee_.fields(), "response.headers",
+                                       upstream_ != nullptr && upstream_->local() ? "x-verbatim-seed" : "");
     if (!sampled) {
       seen =
           capture_.body(body,
@@ -158,7 +160,7 @@ std::optional<ResponseFacts> Exchange::record_answer(audit::LeafDraft& draft, st
                          api_, true, services_.config.limits.decoded_bytes_max},
                         "response.body");
       body = std::move(seen.bytes);
-      place = [&seen](std::size_t offset) { return seen.redaction.moved(offset); };
+      place = MovedPlaces(seen.redaction.edits);
     }
     facts.emplace(api_);
     ResponseHead head;

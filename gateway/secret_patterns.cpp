@@ -98,7 +98,7 @@ bool is_local_char(char c) {
   return is_digit(c) || is_letter(c) || is_beyond_ascii(c) ||
          std::string_view("!#$%&'*+-/=?^_`{|}~.").find(c) != std::string_view::npos;
 }
-bool is_label_char(char c) { return is_digit(c) || is_letter(c) || is_beyond_ascii(c) || c == '-'; }
+bool is_label_char(char c) { return is_key_char(c) || is_beyond_ascii(c); }
 
 void find_emails(std::string_view text, std::vector<SecretSpan>& out) {
   std::size_t free_from = 0;  // what stands before belongs to the address before
@@ -143,18 +143,39 @@ std::size_t end_of_key_chars(std::string_view text, std::size_t at) {
   return at;
 }
 
-/// Three parts in base64url, the first of which begins as `{"` does.
-std::size_t token_end(std::string_view text, std::size_t at) {
-  if (text.substr(at, 3) != "eyJ") return at;
-  std::size_t end = at;
-  for (int part = 0; part < 3; ++part) {
-    const std::size_t from = part == 0 ? end : end + 1;
-    if (part > 0 && (end >= text.size() || text[end] != '.')) return at;
-    end = end_of_key_chars(text, from);
-    if (end - from < 8) return at;
+/// JSON Web Tokens: three parts in base64url (signed) or five (encrypted, the second may be empty), the first of which begins
+/// as `{"` does. Asked at rising places: what follows a run of key characters is read once, wherever in it a token could begin.
+class TokenSearch {
+ public:
+  explicit TokenSearch(std::string_view text) : text_(text) {}
+  /// Where the token that begins here ends; `at` if none does.
+  std::size_t end_from(std::size_t at) {
+    if (text_.substr(at, 3) != "eyJ") return at;
+    if (at >= first_part_end_) {
+      first_part_end_ = end_of_key_chars(text_, at);
+      end_ = end_of_others();
+    }
+    return first_part_end_ - at < kPartMin ? at : std::max(at, end_);
   }
-  return end;
-}
+
+ private:
+  static constexpr std::size_t kPartMin = 8;
+  /// Of the parts behind the first; 0 if there are not enough.
+  [[nodiscard]] std::size_t end_of_others() const {
+    std::size_t end = first_part_end_;
+    std::size_t parts = 1;
+    for (; parts < 5 && end < text_.size() && text_[end] == '.'; ++parts) {
+      const std::size_t next = end_of_key_chars(text_, end + 1);
+      const std::size_t length = next - (end + 1);
+      if (length < kPartMin && (length > 0 || parts > 1)) break;
+      end = next;
+    }
+    return parts < 3 ? 0 : end;
+  }
+
+  std::string_view text_;
+  std::size_t first_part_end_ = 0, end_ = 0;
+};
 
 std::size_t pem_end(std::string_view text, std::size_t at) {
   if (text.substr(at, kPemBegin.size()) != kPemBegin) return at;
@@ -164,21 +185,22 @@ std::size_t pem_end(std::string_view text, std::size_t at) {
   return last == std::string_view::npos ? text.size() : last + kPemKey.size();  // cut: all of it
 }
 
-std::size_t key_end(std::string_view text, std::size_t at) {
+std::size_t key_end(std::string_view text, std::size_t at, TokenSearch& tokens) {
   for (const KeyForm& form : kKeyForms) {
     if (text.substr(at, form.prefix.size()) != form.prefix) continue;
     const std::size_t from = at + form.prefix.size();
     const std::size_t end = end_of_key_chars(text, from);
     if (end - from >= form.more_min) return end;
   }
-  return std::max(token_end(text, at), pem_end(text, at));
+  return std::max(tokens.end_from(at), pem_end(text, at));
 }
 
 void find_keys(std::string_view text, std::vector<SecretSpan>& out) {
+  TokenSearch tokens(text);
   for (std::size_t at = 0; at < text.size();) {
     // A key begins where a word does: not in the middle of "task-".
     const bool word_begins = at == 0 || !(is_digit(text[at - 1]) || is_letter(text[at - 1]));
-    const std::size_t end = word_begins ? key_end(text, at) : at;
+    const std::size_t end = word_begins ? key_end(text, at, tokens) : at;
     if (end > at) {
       out.push_back({at, end, SecretKind::api_key});
       at = end;

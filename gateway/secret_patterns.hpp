@@ -27,9 +27,9 @@ struct SecretSpan {
 /// - card_number: 13 to 19 digits that begin with 2 to 6 and satisfy the Luhn check (ISO/IEC 7812-1), in groups with one
 ///   blank or dash between them. ASCII and full-width digits; the blanks and dashes of General Punctuation and U+00A0.
 ///   A run of digits is never taken apart: what stands within a longer one is no card number.
-/// - email: local part, '@', and a domain of at least two labels; letters beyond ASCII count as letters.
+/// - email: local part, '@', and a domain of at least two labels; letters beyond ASCII count as letters, '_' as well.
 /// - api_key: what begins as the keys of known providers do (sk-, AKIA, ghp_, AIza, vb-, ...) and is long enough, JSON
-///   Web Tokens, and private keys in PEM.
+///   Web Tokens, signed or encrypted, and private keys in PEM.
 [[nodiscard]] std::vector<SecretSpan> find_secrets(std::string_view text, SecretKinds kinds);
 
 }  // namespace verbatim::gateway

@@ -53,7 +53,14 @@ void check_body(const BodyQuestion& question, const RedactionRules& rules,
   VERBATIM_CHECK(found.taken.size() <= 64);
   if (found.opaque) return;
   const std::string kept = found.apply(question.body);
-  VERBATIM_CHECK(found.moved(question.body.size()) == kept.size());
+  MovedPlaces moved(found.edits);
+  std::size_t to = 0;
+  for (std::size_t place = 0; place <= question.body.size(); ++place) {
+    const std::size_t next = moved(place);
+    VERBATIM_CHECK(next == MovedPlaces(found.edits)(place) && next <= kept.size());
+    to = next;
+  }
+  VERBATIM_CHECK(to == kept.size());
   if (is_json(question.body)) VERBATIM_CHECK(is_json(kept));
   VERBATIM_CHECK(found.edits.empty() == (kept == question.body) || !found.edits.empty());
 }

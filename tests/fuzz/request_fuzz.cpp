@@ -51,6 +51,17 @@ void check_request(Api api, std::string_view body) {
   }
 }
 
+void check_parts(std::string_view type, std::string_view body, bool answer) {
+  std::size_t at = 0;
+  for (const BodyPart& part : take_apart(type, body, answer).parts) {
+    VERBATIM_CHECK(part.begin >= at && part.end >= part.begin && part.end <= body.size());
+    at = part.end;
+    if (part.kind == BodyPart::Kind::json) {
+      VERBATIM_CHECK(is_json(body.substr(part.begin, part.end - part.begin)));
+    }
+  }
+}
+
 void run(std::string_view body) {
   for (const Api api :
        {Api::generic, Api::openai_chat, Api::openai_completions, Api::openai_responses,
@@ -59,14 +70,7 @@ void run(std::string_view body) {
     check_request(api, body);
   }
   for (const std::string_view type : {"application/json", "text/plain", "text/event-stream", ""}) {
-    std::size_t at = 0;
-    for (const BodyPart& part : take_apart(type, body).parts) {
-      VERBATIM_CHECK(part.begin >= at && part.end >= part.begin && part.end <= body.size());
-      at = part.end;
-      if (part.kind == BodyPart::Kind::json) {
-        VERBATIM_CHECK(is_json(body.substr(part.begin, part.end - part.begin)));
-      }
-    }
+    for (const bool answer : {false, true}) check_parts(type, body, answer);
   }
   for (const Dialect dialect : {Dialect::openai, Dialect::anthropic, Dialect::gemini}) {
     VERBATIM_CHECK(is_json(error_body(dialect, 400, body, body, "record")));

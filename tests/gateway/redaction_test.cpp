@@ -79,6 +79,12 @@ TEST(SecretPatterns, ApiKeysAreToldByTheirBeginningAndLength) {
     EXPECT_EQ(found("key=" + key + ";", SecretKind::api_key), std::vector<std::string>{key});
   }
   EXPECT_EQ(found("eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK", SecretKind::api_key).size(), 1u);
+  // An encrypted one, whole; a direct key has an empty second part.
+  for (const char* token : {"eyJhbGciOiJSU0E.OKOawDo13gRp2.48V1_ALb6US04.5eym8TW_c8Su.XFBoMYUZode",
+                            "eyJhbGciOiJkaXI..48V1_ALb6US04.5eym8TW_c8Su.XFBoMYUZode"}) {
+    EXPECT_EQ(found("is " + std::string(token) + ". And", SecretKind::api_key),
+              std::vector<std::string>{token});
+  }
   EXPECT_EQ(found("-----BEGIN EC PRIVATE KEY-----\nabc\n-----END EC PRIVATE KEY-----\n",
                   SecretKind::api_key),
             std::vector<std::string>{
@@ -88,6 +94,17 @@ TEST(SecretPatterns, ApiKeysAreToldByTheirBeginningAndLength) {
   for (const char* other : {"sk-short", "task-force-of-the-long-name", "eyJ.a.b", "AKIA"}) {
     EXPECT_TRUE(found(other, SecretKind::api_key).empty()) << other;
   }
+}
+
+TEST(SecretPatterns, WhatLooksLikeManyBeginningsIsReadOnce) {
+  // A search that read on from each beginning would not end in this test's time.
+  std::string many;
+  while (many.size() < (8u << 20)) many += "eyJ-";
+  EXPECT_TRUE(found(many, SecretKind::api_key).empty());
+  EXPECT_TRUE(found(many + "." + many, SecretKind::api_key).empty());
+  const RedactionRules none;
+  const std::vector<TakenText> taken = {{std::string(1u << 20, 'a') + "b", "r"}};
+  EXPECT_TRUE(TextSearch(none, taken).find(std::string(8u << 20, 'a')).empty());
 }
 
 TEST(JsonPointers, AreRfc6901WithAStarForAnyStep) {
@@ -145,6 +162,8 @@ TEST(BodyRedaction, TakesOutSecretsAndKeepsAllOtherBytes) {
             "{ \"model\":\"m\",\n\"x\": 1.50, \"messages\":[{\"content\":\"my card REDACTED"
             "\\u000a and REDACTED\"}], \"n\":\"REDACTED\" }");
   EXPECT_EQ(got.how.counts.at("r"), 3u);
+  EXPECT_EQ(request("[4111111111111111.0,4111111111111111e0,-4111111111111111]", rules()).text,
+            "[\"REDACTED.0\",\"REDACTEDe0\",\"-REDACTED\"]");
   const std::string plain = R"({"content" : "nothing", "n":12})";
   EXPECT_EQ(request(plain, rules()).text, plain);
   EXPECT_TRUE(request(plain, rules()).how.edits.empty());
@@ -200,8 +219,8 @@ TEST(BodyRedaction, FindsSecretsThatAreCutAcrossEvents) {
   EXPECT_THAT(answer(Api::openai_chat, apart, rules()).text, Not(HasSubstr("1111")));
   // Event times point to the same events.
   const std::size_t done = stream.find("data: [DONE]");
-  EXPECT_EQ(got.text.substr(got.how.moved(done)), "data: [DONE]\n\n");
-  EXPECT_EQ(got.how.moved(0), 0u);
+  EXPECT_EQ(got.text.substr(MovedPlaces(got.how.edits)(done)), "data: [DONE]\n\n");
+  EXPECT_EQ(MovedPlaces(got.how.edits)(0), 0u);
 }
 
 TEST(BodyRedaction, FindsSecretsInEveryApisStream) {
@@ -326,7 +345,79 @@ TEST(BodyRedaction, AnEmptyLineOfDataHoldsNothingToTakeOut) {
   }
   const Redacted lines = answer(Api::openai_chat, "data: {}\ndata:", by);
   EXPECT_EQ(lines.text, "data: \"REDACTED\"\ndata:");  // data in several lines is not read
-  EXPECT_EQ(lines.how.moved(14), lines.text.size());
+  EXPECT_EQ(MovedPlaces(lines.how.edits)(14), lines.text.size());
+}
+
+TEST(BodyRedaction, NoContentTypeMakesJsonAnythingElse) {
+  const std::string body = R"({"user":"Jane Roe","c":"a\u0040b.org"})";
+  const std::string kept = R"({"user":"REDACTED","c":"REDACTED"})";
+  for (const char* type : {"text/event-stream", "Text/Event-Stream-foo", "text/plain", "image/png",
+                           "text/event-stream, application/json", ""}) {
+    EXPECT_EQ(request(body, rules({"/user"}), type).text, kept) << type;
+    EXPECT_EQ(answer(Api::openai_chat, body, rules({}, {"/user"}), type).text, kept) << type;
+  }
+  // A request is never a stream of events.
+  const std::string events = chat_delta(0, "a\\u0040b.org");
+  EXPECT_TRUE(request(events, rules({"/user"}), "text/event-stream").how.opaque);
+  // Behind a byte order mark, servers differ on whether it is JSON.
+  EXPECT_TRUE(request("\xEF\xBB\xBF" + body, rules(), "text/plain").how.opaque);
+}
+
+TEST(BodyRedaction, EventsAreReadAsTheirReadersDo) {
+  const auto by = rules({}, {"/secret"});
+  const std::string event = "data: {\"secret\":\"x\",\"c\":\"a\\u0040b.org\"}\n\n";
+  const std::string kept = "data: {\"secret\":\"REDACTED\",\"c\":\"REDACTED\"}\n\n";
+  // Whatever their type says, and behind a byte order mark, which readers ignore.
+  EXPECT_EQ(answer(Api::generic, event, by, "application/json").text, kept);
+  EXPECT_EQ(answer(Api::generic, "\xEF\xBB\xBF" + event, by).text, "\xEF\xBB\xBF" + kept);
+  // Names, ids and comments are texts. Lines that the format does not know are not kept, nor data that pointers cannot reach.
+  EXPECT_EQ(answer(Api::generic, "event: ping\nid: a@b.org\n: note\n" + event, by).text,
+            "event: ping\nid: REDACTED\n: note\n" + kept);
+  EXPECT_EQ(answer(Api::generic, "DATA: {\"secret\":\"x\"}\n" + event, by).text,
+            "\"REDACTED\"\n" + kept);
+  EXPECT_EQ(answer(Api::generic, "data: plain\n\n" + event, by).text,
+            "data: \"REDACTED\"\n\n" + kept);
+}
+
+TEST(BodyRedaction, BareTextsOfAStreamMakeOneText) {
+  const auto in = [](std::string_view a, std::string_view b) {
+    return "data: " + std::string(a) + "\n\ndata: " + std::string(b) + "\n\ndata: [DONE]\n\n";
+  };
+  EXPECT_EQ(answer(Api::generic, in("I am a@", "b.org now"), rules()).text,
+            in("I am REDACTED", " now"));
+  EXPECT_EQ(answer(Api::generic, in("\"I am a@\"", "\"b.org now\""), rules()).text,
+            in("\"I am REDACTED\"", "\" now\""));
+  EXPECT_EQ(answer(Api::generic, "\"a@\"\n\"b.org\"\n", rules(), "application/x-ndjson").text,
+            "\"REDACTED\"\n\"\"\n");
+}
+
+TEST(BodyRedaction, MoreTextsThanAnswersAreSearchedForAreTold) {
+  const auto names = [](int count) {
+    std::string body = R"({"messages":[)";
+    for (int i = 0; i < count; ++i) {
+      body += (i > 0 ? ",{\"name\":\"person " : "{\"name\":\"person ") + std::to_string(i) + "\"}";
+    }
+    return body + "]}";
+  };
+  const auto by = rules({"/messages/*/name"}, {}, false);
+  EXPECT_FALSE(request(names(64), by).how.taken_more);
+  EXPECT_TRUE(request(names(65), by).how.taken_more);
+  // Counted once, however often they are there.
+  std::string often = R"({"messages":[)";
+  for (int i = 0; i < 200; ++i) often += R"({"name":"Jane Roe"},)";
+  EXPECT_EQ(request(often + "{}]}", by).how.taken.size(), 1u);
+  EXPECT_FALSE(request(often + "{}]}", by).how.taken_more);
+}
+
+TEST(BodyRedaction, PlacesMoveWithWhatStandsBeforeThem) {
+  const std::vector<BodyEdit> edits = {{2, 5, "x"}, {5, 6, "longer"}, {8, 8, "in"}};
+  MovedPlaces moved(edits);
+  const std::vector<std::size_t> want = {0, 1, 2, 3, 3, 3, 9, 10, 11, 14};
+  std::vector<std::size_t> rising;
+  for (std::size_t at = 0; at < want.size(); ++at) rising.push_back(moved(at));
+  EXPECT_EQ(rising, want);
+  EXPECT_EQ(moved(1), 1u);  // back again
+  EXPECT_EQ(moved(9), 14u);
 }
 
 TEST(BodyRedaction, WhatCannotBeReadIsNotKept) {

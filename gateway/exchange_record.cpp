@@ -151,8 +151,9 @@ std::optional<ResponseFacts> Exchange::record_answer(audit::LeafDraft& draft, st
   const bool sampled = tee_.sample() != nullptr;
   if (capture_.redacts()) {
     // The seed that a model served here was given is a number like any, and the gateway's own word.
-    redacted_headers = capture_.fields(tee_.fields(), "response.headers",
-                                       upstream_ != nullptr && upstream_->local() ? "x-verbatim-seed" : "");
+    redacted_headers =
+        capture_.fields(tee_.fields(), "response.headers",
+                        upstream_ != nullptr && upstream_->local() ? "x-verbatim-seed" : "");
     if (!sampled) {
       seen =
           capture_.body(body,
@@ -227,7 +228,7 @@ void Exchange::record_websocket(audit::LeafDraft& draft) {
 }
 
 /// Tokens, digests and fingerprints are functions of the texts: whoever has the model could find out from them what was
-/// taken out.
+/// taken out, or confirm a guess of what was erased. So they are contents, and nothing of them is in the leaf.
 void Exchange::record_engine(audit::LeafDraft& draft, const Outcome& outcome) {
   if (outcome.engine) draft.fields["engine"] = *outcome.engine;
   const bool kept = capture_.repeatable();
@@ -241,10 +242,6 @@ void Exchange::record_engine(audit::LeafDraft& draft, const Outcome& outcome) {
       capture_.leave_out(field, capture_.reason());
     }
   }
-  if (kept) return;
-  if (!outcome.engine || !outcome.engine->contains("choices")) return;
-  for (Json& choice : draft.fields["engine"]["choices"]) choice.erase("logits_digest");
-  capture_.leave_out("engine.choices.logits_digest", capture_.reason());
 }
 
 void Exchange::describe_end(const Outcome& outcome, const ResponseFacts& facts, Json& fields) {

@@ -300,8 +300,7 @@ Json describe_engine(const local_engine::Engine& engine, const std::vector<Local
               {"weights_sha256", engine.fingerprint().weights_sha256.hex()},
               {"choices", Json::array()}};
   for (const LocalChoice& choice : choices) {
-    out["choices"].push_back({{"logits_digest", choice.result.logits_digest.hex()},
-                              {"tokens", choice.result.tokens.size()}});
+    out["choices"].push_back({{"tokens", choice.result.tokens.size()}});
   }
   return out;
 }
@@ -314,6 +313,7 @@ std::string tokens_content(const LocalQuestion& question, const std::vector<Loca
     Json each = {{"prompt_ids", request.prompt_ids},
                  {"output_ids", Json::array()},
                  {"row_digest8", Json::array()},
+                 {"logits_digest", choices[i].result.logits_digest.hex()},
                  {"ignore_eos", request.ignore_eos}};
     for (const TokenInfo& token : choices[i].result.tokens) {
       each["output_ids"].push_back(token.id);

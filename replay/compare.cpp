@@ -118,8 +118,8 @@ void describe_position(const local_engine::Engine& engine, const RecordedChoice&
 
 }  // namespace
 
-void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded,
-                    const std::string& recorded_digest, Method method, Verdict& verdict) {
+void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded, Method method,
+                    Verdict& verdict) {
   const std::size_t positions = recorded.request.prompt_ids.size() + recorded.output_ids.size();
   if (positions > engine.kv_positions_max()) {
     verdict.kind = VerdictKind::not_replayable;
@@ -141,8 +141,8 @@ void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded
 
   const auto token = first_difference(recorded, *result);
   const auto row = first_other_row(recorded, *result);
-  const bool same_digest = result->logits_digest.hex() == recorded_digest;
-  if (!token && !row && (same_digest || recorded_digest.empty())) {
+  const bool same_digest = result->logits_digest.hex() == recorded.logits_digest;
+  if (!token && !row && (same_digest || recorded.logits_digest.empty())) {
     verdict.kind = same_digest ? VerdictKind::bitwise : VerdictKind::token_exact;
     if (!verdict.fingerprint || verdict.fingerprint->exact == verdict.fingerprint->chunks) return;
     verdict.kind = VerdictKind::diverged;

@@ -30,10 +30,9 @@ void check_fingerprint(const RecordedChoice& recorded, const local_engine::Gener
 
 /// Fills kind, reason, detail, position, character, margin, deficit, expected, got, tokens, margins, fingerprint
 /// and trace of `verdict`.
-/// `recorded_digest` is the leaf's logits digest in hexadecimal, or "" if none was recorded: then the best
-/// that can be said is TOKEN_EXACT. An error of the engine (`out_of_range`, an id it does not have) becomes
+/// Without a recorded logits digest the best that can be said is TOKEN_EXACT. An error of the engine (`out_of_range`, an id it does not have) becomes
 /// NOT_REPLAYABLE.
-void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded,
-                    const std::string& recorded_digest, Method method, Verdict& verdict);
+void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded, Method method,
+                    Verdict& verdict);
 
 }  // namespace verbatim::replay

@@ -96,6 +96,7 @@ Result<RecordedChoice> choice_of(const Json& json) {
   choice.request.ignore_eos =
       ignore_eos != json.end() && ignore_eos->is_boolean() && ignore_eos->get<bool>();
   choice.finish = text_at(json, {"finish"});
+  choice.logits_digest = text_at(json, {"logits_digest"});
   return choice;
 }
 

@@ -16,6 +16,7 @@ struct RecordedChoice {
   std::vector<local_engine::TokenId> output_ids;  ///< the end-of-sequence token included
   std::vector<std::string> row_digest8;  ///< 16 hexadecimal digits each; as many as output ids
   std::string finish;
+  std::string logits_digest;  ///< "" if none was recorded
   /// What `response.fingerprint` has of it, if there is one.
   std::optional<std::vector<local_engine::FingerprintChunk>> fingerprint;
 };

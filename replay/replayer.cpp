@@ -76,17 +76,16 @@ const char* reason_without_engine(const Error& error) {
   }
 }
 
-/// The digest that the response leaf commits to for each choice; "" where there is none.
-std::vector<std::string> recorded_digests(const Json& response, std::size_t choices) {
-  std::vector<std::string> digests(choices);
+/// Leaves of earlier versions said the digests themselves.
+void take_digests_of_leaf(const Json& response, std::vector<RecordedChoice>& choices) {
   const auto engine = response.find("engine");
-  if (engine == response.end() || !engine->is_object()) return digests;
+  if (engine == response.end() || !engine->is_object()) return;
   const Json list = engine->value("choices", Json::array());
-  if (!list.is_array()) return digests;
-  for (std::size_t i = 0; i < choices && i < list.size(); ++i) {
-    digests[i] = text_at(list[i], {"logits_digest"});
+  if (!list.is_array()) return;
+  for (std::size_t i = 0; i < choices.size() && i < list.size(); ++i) {
+    const std::string digest = text_at(list[i], {"logits_digest"});
+    if (choices[i].logits_digest.empty()) choices[i].logits_digest = digest;
   }
-  return digests;
 }
 
 /// Which of two choices is to stand for the record, and its text be shown: of those that diverged the first, else the one
@@ -209,8 +208,7 @@ void describe_request(audit::RecordSource& reader, const audit::StoredLeaf& requ
 
 /// Every choice against the engine. The worst verdict, with the tokens and margins of all.
 Verdict compare_choices(local_engine::Engine& engine, const std::vector<RecordedChoice>& choices,
-                        const std::vector<std::string>& digests, const ReplayWith& with,
-                        const Verdict& verdict) {
+                        const ReplayWith& with, const Verdict& verdict) {
   const std::int64_t start_us = with.clock.steady_us();
   Verdict worst = verdict;
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -219,7 +217,7 @@ Verdict compare_choices(local_engine::Engine& engine, const std::vector<Recorded
     one.tokens = worst.tokens;
     one.margins = worst.margins;
     one.fingerprint = worst.fingerprint;
-    compare_choice(engine, choices[i], digests[i], with.method, one);
+    compare_choice(engine, choices[i], with.method, one);
     const std::size_t tokens_so_far = one.tokens;
     const MarginCounts margins_so_far = one.margins;
     const auto fingerprint_so_far = one.fingerprint;
@@ -286,6 +284,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
   std::vector<RecordedChoice>& choices = tokens->choices;
   const bool continues = served_api(source.request.json) == gateway::Api::openai_completions;
   for (RecordedChoice& choice : choices) choice.request.continues_text = continues;
+  take_digests_of_leaf(response, choices);
 
   // 5. The same weights, and the same profile.
   const auto engine = with.engines.with_weights(weights, verdict.model, profile);
@@ -313,8 +312,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
   }
 
   // 6. Every choice against the engine; the worst stands for the record.
-  Verdict worst =
-      compare_choices(**engine, choices, recorded_digests(response, choices.size()), with, verdict);
+  Verdict worst = compare_choices(**engine, choices, with, verdict);
   explain(reader, *source.response, with, **engine, choices, worst);
   if (worst.kind != VerdictKind::bitwise && worst.kind != VerdictKind::token_exact) return worst;
 

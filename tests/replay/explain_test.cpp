@@ -150,7 +150,7 @@ TEST_F(Explain, OtherBackendsShowNoDifference) {
 TEST_F(Explain, WhatCannotBeComparedSaysWhy) {
   const Uuid id = world_.chat("What is a Merkle tree?", [](Exchange& exchange) {
     exchange.layers = R"({"v":1,"choices":[{"detail":"residual"}]})";
-    exchange.response["engine"]["choices"][0]["logits_digest"] = std::string(64, '0');
+    exchange.tokens["choices"][0]["logits_digest"] = std::string(64, '0');
   });
   world_.explain = true;
   const Verdict verdict = world_.replay(id);
@@ -180,7 +180,7 @@ TEST_F(Explain, LayersThatContradictAnAnswerThatAgreesWereDamagedOrEdited) {
   // Of one that diverged they say where, and accuse nobody of an edit.
   const Uuid other = world_.chat("What is a Merkle tree?", [&](Exchange& exchange) {
     edit(exchange);
-    exchange.response["engine"]["choices"][0]["logits_digest"] = std::string(64, '0');
+    exchange.tokens["choices"][0]["logits_digest"] = std::string(64, '0');
   });
   const std::string where = replay::explanation_text(world_.replay(other).explanations.at(0));
   EXPECT_EQ(where.find("damaged or edited"), std::string::npos) << where;
@@ -240,8 +240,10 @@ TEST_F(Explain, AFingerprintThatTheLeafNamesAndNobodyHasIsSaidNotToHaveBeenLooke
 TEST_F(Explain, AFingerprintSpeaksForARecordWithoutADigestOfItsLogits) {
   world_.activation_fingerprints = true;
   const auto without_digests = [](Exchange& exchange) {
-    for (Json& choice : exchange.response["engine"]["choices"]) choice.erase("logits_digest");
-    for (Json& choice : exchange.tokens["choices"]) choice["row_digest8"] = Json::array();
+    for (Json& choice : exchange.tokens["choices"]) {
+      choice.erase("logits_digest");
+      choice["row_digest8"] = Json::array();
+    }
   };
   const Verdict honest = world_.replay(world_.chat("Tell me a story.", without_digests));
   EXPECT_EQ(honest.kind, VerdictKind::token_exact);

@@ -91,17 +91,29 @@ TEST_F(Replayer, ATokenThatTheModelDidNotChooseIsFoundWhereItStands) {
 
 TEST_F(Replayer, AnotherDigestOfEqualTokensIsDivergedAtTheFirstRowThatDiffers) {
   EXPECT_EQ(verdict_of([](Exchange& exchange) {
-              exchange.response["engine"]["choices"][0]["logits_digest"] = std::string(64, '0');
+              exchange.tokens["choices"][0]["logits_digest"] = std::string(64, '0');
               exchange.tokens["choices"][0]["row_digest8"][7] = "0000000000000000";
             }),
             "DIVERGED logits at 7");
 }
 
 TEST_F(Replayer, WithoutADigestTheBestIsTokenExact) {
-  EXPECT_EQ(verdict_of([](Exchange& exchange) {
-              exchange.response["engine"]["choices"][0].erase("logits_digest");
-            }),
-            "TOKEN_EXACT");
+  EXPECT_EQ(
+      verdict_of([](Exchange& exchange) { exchange.tokens["choices"][0].erase("logits_digest"); }),
+      "TOKEN_EXACT");
+}
+
+TEST_F(Replayer, ADigestInTheLeafOfAnEarlierVersionCounts) {
+  const auto with_digest = [](std::optional<std::string> digest) {
+    return [digest](Exchange& exchange) {
+      Json& recorded = exchange.tokens["choices"][0];
+      exchange.response["engine"]["choices"][0]["logits_digest"] =
+          digest.value_or(recorded["logits_digest"].get<std::string>());
+      recorded.erase("logits_digest");
+    };
+  };
+  EXPECT_EQ(verdict_of(with_digest({})), "BITWISE");
+  EXPECT_EQ(verdict_of(with_digest(std::string(64, '0'))).substr(0, 8), "DIVERGED");
 }
 
 TEST_F(Replayer, RowsThatAreNotTheEnginesContradictTheRecordWhateverItsDigestSays) {
@@ -110,7 +122,7 @@ TEST_F(Replayer, RowsThatAreNotTheEnginesContradictTheRecordWhateverItsDigestSay
             }),
             "DIVERGED logits at 7");
   EXPECT_EQ(verdict_of([](Exchange& exchange) {
-              exchange.response["engine"]["choices"][0].erase("logits_digest");
+              exchange.tokens["choices"][0].erase("logits_digest");
               for (Json& row : exchange.tokens["choices"][0]["row_digest8"])
                 row = std::string(16, '0');
             }),
@@ -164,7 +176,7 @@ TEST_F(Replayer, AnAnswerThatNothingEndedIsDiverged) {
   EXPECT_EQ(verdict_of([](Exchange& exchange) {
               exchange.tokens["choices"][0]["output_ids"] = Json::array();
               exchange.tokens["choices"][0]["row_digest8"] = Json::array();
-              exchange.response["engine"]["choices"][0]["logits_digest"] = sha256("").hex();
+              exchange.tokens["choices"][0]["logits_digest"] = sha256("").hex();
               const std::size_t from = exchange.response_body.find(R"("content":")") + 11;
               exchange.response_body.erase(from, exchange.response_body.find('"', from) - from);
             }),

@@ -207,23 +207,39 @@ Result<SubjectContents> contents_under_key(Queries& queries, std::int64_t kek, s
   return found;
 }
 
-std::optional<std::uint64_t> erased_by(Queries& queries, std::uint64_t leaf,
-                                       std::string_view field) {
-  std::optional<std::uint64_t> found;
-  (void)queries.governance(leaf, [&](std::uint64_t index, std::string_view bytes) {
+Result<std::optional<std::uint64_t>> ErasureIndex::find(Queries& queries, std::uint64_t leaf,
+                                                        const std::string& field) {
+  const auto look = [&]() -> std::optional<std::uint64_t> {
+    const auto number = fields_.find(field);
+    if (number == fields_.end()) return std::nullopt;
+    const auto at = std::lower_bound(named_.begin(), named_.end(), Named{leaf, number->second, 0});
+    const bool there = at != named_.end() && at->leaf == leaf && at->field == number->second;
+    return there ? std::optional(at->by) : std::nullopt;
+  };
+  auto found = look();
+  if (found) return found;
+  if (auto read = read_on(queries); !read) return read.error();
+  return look();
+}
+
+Result<void> ErasureIndex::read_on(Queries& queries) {
+  auto read = queries.governance(next_, [&](std::uint64_t index, std::string_view bytes) {
+    next_ = index + 1;
     const auto json = parse_json(bytes);
     if (!json || text_at(*json, "type") != "erasure") return true;
     const auto erased = read_erased(*json);
     if (!erased) return true;
     for (const ErasedContents& contents : *erased) {
-      if (contents.leaf == leaf && std::find(contents.fields.begin(), contents.fields.end(),
-                                             field) != contents.fields.end()) {
-        found = index;
+      for (const std::string& field : contents.fields) {
+        const std::uint64_t number = fields_.emplace(field, fields_.size()).first->second;
+        named_.push_back({contents.leaf, number, index});
       }
     }
-    return !found;
+    return true;
   });
-  return found;
+  if (!read) return read;
+  std::sort(named_.begin(), named_.end());
+  return {};
 }
 
 }  // namespace verbatim::audit

@@ -8,7 +8,9 @@
 #include "schema/error.hpp"
 #include "schema/uuid.hpp"
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -90,8 +92,23 @@ struct SubjectContents {
 /// Those from content `from` on. Reads rows' heads.
 [[nodiscard]] Result<SubjectContents> contents_under_key(Queries& queries, std::int64_t kek,
                                                          std::uint64_t from);
-/// The `erasure` leaf that names a content. Nothing if none does.
-[[nodiscard]] std::optional<std::uint64_t> erased_by(Queries& queries, std::uint64_t leaf,
-                                                     std::string_view field);
+/// Which `erasure` leaf names a content. Reads each of them once; memory grows with what was erased. One thread at a time.
+class ErasureIndex {
+ public:
+  /// Nothing if none does, as far as the log goes that `queries` sees.
+  [[nodiscard]] Result<std::optional<std::uint64_t>> find(Queries& queries, std::uint64_t leaf,
+                                                          const std::string& field);
+
+ private:
+  struct Named {
+    std::uint64_t leaf, field, by;  // field: number of its name
+    friend auto operator<=>(const Named&, const Named&) = default;
+  };
+  Result<void> read_on(Queries& queries);
+
+  std::map<std::string, std::uint64_t> fields_;
+  std::vector<Named> named_;  // sorted
+  std::uint64_t next_ = 0;    // erasures below this leaf have been read
+};
 
 }  // namespace verbatim::audit

@@ -77,6 +77,7 @@ Result<CanonicalOutput> read_canonical(const Json& member) {
   }
   const auto digest = parse_digest(*key);
   if (!digest) return digest.error();
+  if (digest->hex() != *key) return invalid("a leaf's canonical has a key that is not lower-case");
   return CanonicalOutput{*digest, expires->get<std::int64_t>()};
 }
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -34,6 +35,7 @@ constexpr std::uint64_t kCopyWalBusy = 16u << 20;
 constexpr std::uint64_t kCopyWalIdle = 2u << 20;
 
 constexpr int kEmptyWalAttempts = 50;
+constexpr std::chrono::milliseconds kEmptyWalPause{500};
 constexpr int kEmptyWalWaitMs = 100;  // the writer's thread waits: short
 
 std::string made_up_origin() {
@@ -100,6 +102,7 @@ class Log::Impl {
   Result<void> on_writer(const std::function<Result<void>()>& work);
   Result<void> erase_on_writer(const std::function<Result<void>(Eraser&)>& work);
   Result<void> erase_subject(const EraseRequest& request, ErasureReport& report);
+  Result<bool> erased_already(const std::string& subject);
   Result<void> check_subject_kept(Queries& queries, std::int64_t kek, const EraseRequest& request);
   [[nodiscard]] std::uint64_t queue_end() const { return taken_ + queue_.size(); }
   bool prepare_next(std::unique_lock<std::mutex>& lock, std::uint64_t end, Packer& packer);
@@ -136,6 +139,7 @@ class Log::Impl {
   Packer packer_;                         // the writer's
 
   std::uint64_t wal_copied_at_ = 0;  // the WAL's size when it was last copied
+  bool wal_to_empty_ = false;        // what was erased may be in it
   std::unique_ptr<AppendSocket> socket_;
   std::thread thread_;
   std::thread ahead_thread_;
@@ -217,6 +221,8 @@ Result<void> Log::Impl::open() {
   if (auto done = Eraser(*writer_, *keys_, ids_, clock_).finish_interrupted(); !done) return done;
   if (auto done = Pruner(*writer_).finish_interrupted(); !done) return done;
   stats_.leaves = writer_->size();
+  // What it holds may have been erased before a crash.
+  wal_to_empty_ = !writer_->store().truncate_wal();
 
   // 4. From here on everything goes the usual way.
   thread_ = std::thread([this] { run(); });
@@ -348,9 +354,14 @@ void Log::Impl::run() {
     if (idle) {
       copy_wal(true);
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] {
+      const auto woken = [this] {
         return !queue_.empty() || !refused_.empty() || !work_.empty() || closing_;
-      });
+      };
+      if (wal_to_empty_) {
+        wake_.wait_for(lock, kEmptyWalPause, woken);
+      } else {
+        wake_.wait(lock, woken);
+      }
       continue;
     }
     for (auto& [done, error] : refused) done(std::move(error));
@@ -430,6 +441,7 @@ bool Log::Impl::empty_wal() {
   for (int attempt = 0; attempt < kEmptyWalAttempts && !emptied; ++attempt) {
     const auto done = on_writer([&]() -> Result<void> {
       emptied = writer_->store().truncate_wal(kEmptyWalWaitMs);
+      wal_to_empty_ = !emptied;
       wal_copied_at_ = 0;
       return {};
     });
@@ -474,7 +486,7 @@ Result<Appended> Log::Impl::prune(const LeafDraft& draft) {
   if (!empty_wal()) {
     return Error{Errc::unavailable,
                  "it is pruned, but a reader kept the write-ahead log from being emptied",
-                 options_.data_dir.string(), "it is emptied when the log is closed"};
+                 options_.data_dir.string(), "it is emptied as soon as nobody reads the log"};
   }
   return appended;
 }
@@ -502,11 +514,31 @@ Result<void> Log::Impl::check_subject_kept(Queries& queries, std::int64_t kek,
   }
 }
 
+/// Whether an earlier erasure destroyed the subject's key.
+Result<bool> Log::Impl::erased_already(const std::string& subject) {
+  bool found = false;
+  const auto read = on_writer([&] {
+    return writer_->store().queries().governance(0, [&](std::uint64_t, std::string_view bytes) {
+      const auto json = parse_json(bytes);
+      if (!json || !json->is_object() || !json->contains("key")) return true;
+      const auto scope = read_scope(json->value("scope", Json()));
+      found = scope && scope->subject == subject;
+      return !found;
+    });
+  });
+  if (!read) return read.error();
+  return found;
+}
+
 /// Piece by piece, so that exchanges go on meanwhile; the key goes with the last piece.
 Result<void> Log::Impl::erase_subject(const EraseRequest& request, ErasureReport& report) {
   const auto kek = keys_->live_key(request.scope.subject);
   if (!kek) return kek.error();
   if (!*kek) {
+    // Once more: nothing of the subject's is left but perhaps in the WAL, which is emptied next.
+    const auto before = erased_already(request.scope.subject);
+    if (!before) return before.error();
+    if (*before) return {};
     return Error{Errc::not_found, "nothing is recorded under this subject's handle",
                  request.scope.subject, "request leaves name handles: verbatim log show ID"};
   }
@@ -617,6 +649,11 @@ void Log::Impl::write(std::vector<QueuedDraft> batch) {
 
 void Log::Impl::copy_wal(bool idle) {
   if (writer_->stopped()) return;
+  if (wal_to_empty_) {
+    // Somebody read all the while, when it had to be emptied: tried until nobody does.
+    wal_to_empty_ = !writer_->store().truncate_wal();
+    if (!wal_to_empty_) wal_copied_at_ = 0;
+  }
   const std::uint64_t bytes = writer_->store().wal_bytes();
   // The WAL began anew since: SQLite reuses it from the start once all of it was copied.
   if (bytes < wal_copied_at_) wal_copied_at_ = 0;

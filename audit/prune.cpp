@@ -44,6 +44,7 @@ class Planner {
     if (!before) return before.error();
     plan_.before = std::move(*before);
     if (auto held = read_holds(); !held) return held.error();
+    if (auto waiting = read_kept_requests(); !waiting) return waiting.error();
     if (auto found = find_minimum(*size); !found) return found.error();
     if (plan_.minimum_index <= plan_.before.minimum_index) {
       plan_.minimum_index = plan_.before.minimum_index;
@@ -70,21 +71,50 @@ class Planner {
     return {};
   }
 
+  /// Those that the last pruning kept, since their response stays: what speaks for them speaks for it.
+  Result<void> read_kept_requests() {
+    for (const std::uint64_t index : plan_.before.kept) {
+      const auto bytes = queries_.leaf(index);
+      if (!bytes) return bytes.error();
+      const auto json = parse_json(*bytes);
+      if (!json || text_at(*json, "type") != "request") continue;
+      const auto id = parse_uuid(text_at(*json, "id"));
+      if (!id) return id.error();
+      unanswered_.emplace(*id, index);
+      if (std::string why = request_blocked(*json); !why.empty()) kept_records_[*id] = why;
+    }
+    return {};
+  }
+
+  std::string request_blocked(const Json& request) const {
+    if (held_subjects_.contains(text_at(request, "subject"))) return "is under a legal hold";
+    const std::int64_t until = kept_until(request);
+    if (until <= now_us_) return "";
+    return "must be kept " + kept_until_text(until);
+  }
+
   /// Why this leaf must stay; "" if it may go.
   std::string blocked(const LeafRow& row) const {
     if (row.time_us >= before_us_) {
       return "is of " + format_rfc3339(row.time_us).substr(0, 10);
     }
-    Uuid id;
-    if (row.id.size() == id.bytes.size()) std::copy(row.id.begin(), row.id.end(), id.bytes.begin());
+    const Uuid id = id_of(row);
     if (held_records_.contains(id)) return "is under a legal hold";
+    const auto kept = kept_records_.find(id);
+    if (kept != kept_records_.end()) return kept->second;
     if (row.type != "request") return "";
     const auto json = parse_json(as_text(row.bytes));
-    if (!json) return "cannot be read";
-    if (held_subjects_.contains(text_at(*json, "subject"))) return "is under a legal hold";
-    const std::int64_t until = kept_until(*json);
-    if (until <= now_us_) return "";
-    return "must be kept " + kept_until_text(until);
+    return json ? request_blocked(*json) : "cannot be read";
+  }
+
+  static Uuid id_of(const LeafRow& row) {
+    Uuid id;
+    if (row.id.size() == id.bytes.size()) std::copy(row.id.begin(), row.id.end(), id.bytes.begin());
+    return id;
+  }
+  void note_exchange(const LeafRow& row) {
+    if (row.type == "request") unanswered_.emplace(id_of(row), row.index);
+    if (row.type == "response") unanswered_.erase(id_of(row));
   }
 
   Result<void> find_minimum(std::uint64_t size) {
@@ -95,6 +125,7 @@ class Planner {
     plan_.stopped_by =
         stop < size ? "leaf " + std::to_string(stop) + " is of an open exchange" : "the log ends";
     auto read = queries_.leaves(plan_.before.minimum_index, stop, [&](const LeafRow& row) {
+      if (row.index % kTileWidth == 0) unanswered_at_tile_ = unanswered_;
       if (newest_stays(row.type)) {
         const auto json = parse_json(as_text(row.bytes));
         newest_[series_of(row.type, json ? *json : Json())].push_back(row.index);
@@ -105,8 +136,10 @@ class Planner {
         plan_.stopped_by = "leaf " + std::to_string(row.index) + " " + why;
         return false;
       }
+      note_exchange(row);
       return true;
     });
+    if (stop % kTileWidth == 0) unanswered_at_tile_ = unanswered_;
     plan_.minimum_index = stop / kTileWidth * kTileWidth;
     return read;
   }
@@ -127,6 +160,8 @@ class Planner {
       if (last != indices.end()) kept_.push_back(*last);
     }
     kept_.insert(kept_.end(), plan_.holds.begin(), plan_.holds.end());
+    // An exchange is never cut in two: its response stays, and so does its request.
+    for (const auto& [id, index] : unanswered_at_tile_) kept_.push_back(index);
     if (auto erasures = keep_erasures(); !erasures) return erasures;
     std::erase_if(kept_, [&](std::uint64_t index) { return index >= plan_.minimum_index; });
     std::sort(kept_.begin(), kept_.end());
@@ -175,6 +210,9 @@ class Planner {
   std::int64_t before_us_, now_us_;
   std::set<std::string> held_subjects_;
   std::set<Uuid> held_records_;
+  std::map<Uuid, std::string> kept_records_;  // whose request was kept -> why they must stay
+  std::map<Uuid, std::uint64_t> unanswered_;  // requests before the leaf that is being read
+  std::map<Uuid, std::uint64_t> unanswered_at_tile_;  // before the last whole tile
   std::vector<std::uint64_t> kept_;
   std::map<std::string, std::vector<std::uint64_t>> newest_;  // by series
   PrunePlan plan_;

@@ -5,7 +5,7 @@
 // exchanges go on; a crash in between is mended at the next start. The tree keeps every hash: roots of every size, and
 // proofs between them, are what they were. A few leaves below the minimum stay, named by the `prune` leaf: those that say
 // whose log it is, what is held, what was pruned, in which configuration and environment the leaves that stay were made, and
-// what was erased of those.
+// what was erased of those; and requests whose response stays.
 
 #include "schema/canonical_json.hpp"
 #include "schema/digest.hpp"

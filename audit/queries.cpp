@@ -128,7 +128,12 @@ Result<std::string> Queries::leaf(std::uint64_t index) {
                  ""};
   }
   std::string bytes = rows.text(0);
-  if (!bytes.empty()) return bytes;
+  if (!bytes.empty()) {
+    if (as_text(rows.blob(1)) == as_text(leaf_hash(as_bytes(bytes)).view())) return bytes;
+    return Error{Errc::tampered,
+                 "leaf " + std::to_string(index) + " does not hash to its tree node",
+                 db_.path().string(), "verify the log (verbatim verify)"};
+  }
   const auto pruned = read_pruned(*this, static_cast<std::uint64_t>(INT64_MAX));
   if (!pruned && pruned.error().code != Errc::invalid_input) return pruned.error();
   const std::string name = "leaf " + std::to_string(index);

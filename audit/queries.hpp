@@ -75,7 +75,8 @@ class Queries {
   [[nodiscard]] Result<std::vector<StrayRow>> rows_beyond(std::uint64_t size);
   /// The first leaf that is stored from `index` on.
   [[nodiscard]] Result<std::optional<std::uint64_t>> next_leaf(std::uint64_t index);
-  /// `erased`, saying by which leaf, if it was pruned.
+  /// `erased`, saying by which leaf, if it was pruned; `tampered` if its bytes do not hash to its tree node, or are gone without
+  /// a pruning.
   [[nodiscard]] Result<std::string> leaf(std::uint64_t index);
   [[nodiscard]] Result<Digest> node(int level, std::uint64_t n);
   /// A source that borrows this object.
@@ -157,7 +158,7 @@ class Queries {
       UNION ALL SELECT 'checkpoint', size FROM checkpoint WHERE size > ?1
       UNION ALL SELECT 'content', id FROM content WHERE id >= ?2 LIMIT 100)"};
   Statement next_leaf_{db_, "SELECT min(idx) FROM leaf WHERE idx >= ?1"};
-  Statement leaf_{db_, "SELECT bytes FROM leaf WHERE idx = ?1"};
+  Statement leaf_{db_, "SELECT bytes, substr(hashes, 1, 32) FROM leaf WHERE idx = ?1"};
   Statement node_{db_, "SELECT substr(hashes, ?2, 32) FROM leaf WHERE idx = ?1"};
   Statement leaves_{db_, R"(
       SELECT idx, id, type, time_us, status, model, route, cache, tenant, hashes, bytes

@@ -45,6 +45,7 @@ class LogReader::Impl {
   VerifierKey key;             // the newest
   std::unique_ptr<Keys> keys;  // opened when a content is first asked for
   Aead aead;
+  ErasureIndex erasures;
 
   Result<KeyChain> load_keys(Queries& queries);
   Result<Checkpoint> newest(Queries& queries, std::string& note);
@@ -257,8 +258,9 @@ Result<OpenedContent> LogReader::Impl::content(Queries& queries, std::uint64_t i
   auto read = queries.contents(id, id + 1, [&](const ContentRow& row) {
     result = [&]() -> Result<OpenedContent> {
       if (row.erased) {
-        const auto by = erased_by(queries, index, field);
-        if (by) return erased_error(index, field, by);
+        const auto by = erasures.find(queries, index, reference->field);
+        if (!by) return by.error();
+        if (*by) return erased_error(index, field, *by);
         return Error{Errc::tampered, "the content is gone, and no erasure leaf names it", where,
                      "verify the log"};
       }
@@ -436,15 +438,22 @@ Result<std::string> LogReader::entries(std::uint64_t index, std::uint64_t width)
   return impl_->connection->read([&](Queries& q) -> Result<std::string> {
     std::string bundle;
     std::uint64_t found = 0;
+    bool intact = true;
     const std::uint64_t from = index * kTileWidth;
     const bool sane = index < 1ull << 40 && width >= 1 && width <= kTileWidth;
     auto read = q.leaves(from, sane ? from + width : from, [&](const LeafRow& row) {
       if (row.bytes.empty()) return false;  // pruned
+      intact = as_text(row.hashes).substr(0, 32) == as_text(leaf_hash(row.bytes).view());
       append_entry(bundle, as_text(row.bytes));
       ++found;
-      return true;
+      return intact;
     });
     if (!read) return read.error();
+    if (!intact) {
+      return Error{Errc::tampered,
+                   "leaf " + std::to_string(from + found - 1) + " does not hash to its tree node",
+                   impl_->folder.string(), "verify the log (verbatim verify)"};
+    }
     if (found != width) {
       return no_leaf("there is no " + entries_path(index, width), impl_->folder);
     }

@@ -62,10 +62,11 @@ int run_erase(const Context& context, const ScopeFlags& flags, const std::string
     std::cout << (report->key_destroyed ? "; the subject's key is destroyed\n" : "\n");
   }
   if (report->wal_emptied) return kDone;
-  return fail(
-      Error{Errc::unavailable,
-            "the contents are erased, but a reader kept the write-ahead log from being emptied",
-            context.data, "run the command again when nobody reads the log for long"});
+  return fail(Error{
+      Errc::unavailable,
+      "the contents are erased, but a reader kept the write-ahead log from being emptied",
+      context.data,
+      "it is emptied as soon as nobody reads the log; the command, run again, says when it is"});
 }
 
 /// Appends a leaf about a hold and prints its id.

@@ -142,8 +142,9 @@ Capture::Body Capture::body(std::string_view bytes, const BodyKind& kind,
                             const std::string& field) {
   Body out;
   const bool coded = !kind.coding.empty() && !same_word(kind.coding, "identity");
-  Result<std::string> decoded = coded ? decode_content(kind.coding, bytes, kind.decoded_bytes_max)
-                                      : Result<std::string>(std::string());
+  Result<std::string> decoded =
+      coded ? decode_content(kind.coding, bytes, kind.decoded_bytes_max, Beside::refused)
+            : Result<std::string>(std::string());
   const std::string_view text = coded && decoded ? std::string_view(*decoded) : bytes;
   const bool searches = std::any_of(rules_.begin(), rules_.end(), [&](const auto& rule) {
     return rule->patterns.any() || !(kind.answer ? rule->answer_pointers : rule->pointers).empty();

@@ -441,7 +441,8 @@ def open_note(note, vkeys):
 def parse_checkpoint(text):
     lines = text.split("\n")
     # The last line ends, too; lines between are extensions.
-    if len(lines) < 4 or lines[-1] != "" or "" in lines[:-1] or not re.fullmatch("0|[1-9][0-9]{0,18}", lines[1]):
+    plain_size = len(lines) > 1 and re.fullmatch("0|[1-9][0-9]{0,19}", lines[1]) and int(lines[1]) < 1 << 64
+    if len(lines) < 4 or lines[-1] != "" or "" in lines[:-1] or not plain_size:
         raise Invalid("the checkpoint's text is malformed")
     root = unbase64(lines[2], "the root")
     if len(root) != 32:
@@ -1135,7 +1136,8 @@ def main(arguments):
                 raise Invalid("%s is neither a public key (NAME+HASH+BASE64) nor a file that holds one" % key)
             key = key.strip(" \t\r\n")
             parse_vkey(key)
-        kept = given["--checkpoint"] and text_of(given["--checkpoint"])
+        # A file that went through Windows or mail is the same note.
+        kept = given["--checkpoint"] and text_of(given["--checkpoint"]).replace("\r", "")
         receipt = given["--receipt"] and text_of(given["--receipt"])
     except (Invalid, OSError, ValueError) as fault:
         return usage(str(fault))

@@ -117,6 +117,62 @@ TEST_F(ErasureTest, ARecordsContentsAreGoneAndTheLeafNamesThem) {
   EXPECT_EQ(outcome(), "VALID");
 }
 
+TEST_F(ErasureTest, WhatAReaderKeptInTheWalGoesWhenItIsGone) {
+  const Appended gone = exchange_of("alice");
+  const std::string sealed =
+      blob("SELECT sealed FROM content WHERE id = " + std::to_string(gone.index * 16));
+  sqlite3* reading = nullptr;
+  ASSERT_EQ(sqlite3_open((folder / "log.db").c_str(), &reading), SQLITE_OK);
+  const auto run = [&](const char* sql) {
+    EXPECT_EQ(sqlite3_exec(reading, sql, nullptr, nullptr, nullptr), SQLITE_OK);
+  };
+  run("BEGIN; SELECT count(*) FROM leaf");
+  EXPECT_FALSE(log->erase(of_subject("alice"))->wal_emptied);
+  EXPECT_FALSE(files_with(sealed).empty());
+  run("COMMIT");
+  sqlite3_close(reading);
+  // Asked again, it is no error, and says when it is done.
+  const ErasureReport again = log->erase(of_subject("alice")).value();
+  EXPECT_TRUE(again.wal_emptied);
+  EXPECT_TRUE(again.leaves.empty());
+  EXPECT_TRUE(files_with(sealed).empty());
+  EXPECT_EQ(log->erase(of_subject("nobody")).error().code, Errc::not_found);
+}
+
+TEST_F(ErasureTest, NobodyNeedsToAskForTheWalToBeEmptied) {
+  const Appended gone = exchange_of("alice");
+  const std::string sealed =
+      blob("SELECT sealed FROM content WHERE id = " + std::to_string(gone.index * 16));
+  sqlite3* reading = nullptr;
+  ASSERT_EQ(sqlite3_open((folder / "log.db").c_str(), &reading), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(reading, "BEGIN; SELECT count(*) FROM leaf", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  EXPECT_FALSE(log->erase(of_record(gone.id))->wal_emptied);
+  sqlite3_close(reading);
+  for (int i = 0; i < 1000 && !files_with(sealed).empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(files_with(sealed).empty());
+}
+
+TEST_F(ErasureTest, WhatACrashLeftInTheWalGoesWhenTheLogIsOpened) {
+  const Appended gone = exchange_of("alice");
+  const std::string sealed =
+      blob("SELECT sealed FROM content WHERE id = " + std::to_string(gone.index * 16));
+  sqlite3* reading = nullptr;
+  ASSERT_EQ(sqlite3_open((folder / "log.db").c_str(), &reading), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(reading, "BEGIN; SELECT count(*) FROM leaf", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  EXPECT_FALSE(log->erase(of_record(gone.id))->wal_emptied);
+  close();  // it cannot be emptied here either
+  EXPECT_FALSE(files_with(sealed).empty());
+  sqlite3_db_config(reading, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_close(reading);
+  EXPECT_FALSE(files_with(sealed).empty());
+  open();
+  EXPECT_TRUE(files_with(sealed).empty());
+}
+
 TEST_F(ErasureTest, NoFileHoldsTheBytesAnyMore) {
   // Large enough for overflow pages, and not compressible: sealed as it is.
   std::string noise(60'000, '\0');

@@ -11,9 +11,9 @@
 #include <archive_entry.h>
 
 #include <cstdlib>
-#include <utility>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace verbatim::audit::test {
 namespace {
@@ -297,6 +297,28 @@ TEST_F(BothVerifiersTest, AKeptCheckpointIsCompared) {
   EXPECT_EQ(kept(older), "VALID / VALID");
   EXPECT_EQ(kept(reader()->checkpoint().value()), "STALE given_checkpoint_ahead / problem STALE");
   EXPECT_EQ(kept(forked), "FORKED given_checkpoint_fork / problem FORKED");
+  const std::string last = sign_note(checkpoint_text({key.name, UINT64_MAX, root}), key);
+  EXPECT_EQ(kept(last), "STALE given_checkpoint_ahead / problem STALE");
+  // Line ends of another system are none of the note's.
+  std::string windows = older;
+  for (std::size_t at = 0; (at = windows.find('\n', at)) != std::string::npos; at += 2) {
+    windows.insert(at, "\r");
+  }
+  std::ofstream(folder / "kept", std::ios::trunc) << windows;
+  EXPECT_EQ(python(" --checkpoint '" + (folder / "kept").string() + "'"), "VALID");
+}
+
+TEST_F(ExportTest, WhatDoesNotHashToItsTreeNodeIsNotGivenOut) {
+  attack_without_triggers(
+      "UPDATE leaf SET bytes = CAST(replace(CAST(bytes AS TEXT), 'request', 'reqvest') AS BLOB) "
+      "WHERE idx = 2");
+  EXPECT_EQ(reader()->leaf(2).error().code, Errc::tampered);
+  EXPECT_EQ(reader()->content(2, "request.body").error().code, Errc::tampered);
+  EXPECT_TRUE(reader()->leaf(3));
+  ExportOptions with;
+  with.out = out;
+  EXPECT_EQ(export_evidence(*reader(), with).error().code, Errc::tampered);
+  EXPECT_FALSE(fs::exists(out / "manifest.json"));
 }
 
 TEST_F(BothVerifiersTest, AReceiptVerifiesWithTheKeyAlone) {

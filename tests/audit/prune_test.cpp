@@ -268,12 +268,47 @@ TEST_F(PruneTest, AnOpenExchangeAndOneAcrossTheBoundary) {
   ASSERT_TRUE(log->append_and_wait(response(open_one, "late")));
   ASSERT_TRUE(prune());
   EXPECT_EQ(minimum(), 512);
-  // Its response is there, its request is not.
+  // Its response is there, and so is its request: an exchange is not cut in two.
   EXPECT_EQ(outcome(), "VALID");
+  EXPECT_TRUE(read_pruned(folder)->kept.contains(open_one.index));
+  EXPECT_TRUE(reader()->content(open_one.index, "request.body"));
+  EXPECT_EQ(reader()->leaves_of(open_one.id)->size(), 2u);
   const fs::path out = bundle();
   EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
   EXPECT_EQ(run_script(out, (folder / "said").string()), 0)
       << read_file(folder / "said", 1 << 20).value();
+}
+
+TEST_F(PruneTest, WhatHoldsARequestThatWasKeptHoldsItsResponse) {
+  grow(301);
+  LeafDraft draft = request("open");
+  draft.subject = "alice";
+  draft.fields["subject"] = "alice";
+  const Appended asked = log->append_and_wait(std::move(draft)).value();
+  grow(520);
+  clock.advance_us(2 * kDay);
+  exchange();
+  LeafDraft answer = response(asked, "late");
+  answer.subject = "alice";
+  const Appended answered = log->append_and_wait(std::move(answer)).value();
+  ASSERT_TRUE(prune());
+  EXPECT_EQ(minimum(), 512);
+  grow(900);
+  clock.advance_us(2 * kDay);
+  exchange();
+  // A hold on whoever asked, set after the first pruning.
+  const Appended held = hold(Scope{{}, "alice", false});
+  EXPECT_EQ(plan().stopped_by, "leaf " + std::to_string(answered.index) + " is under a legal hold");
+  release(held.id);
+  ASSERT_TRUE(prune());
+  EXPECT_GT(minimum(), answered.index);
+  // Both are gone now.
+  EXPECT_FALSE(read_pruned(folder)->kept.contains(asked.index));
+  EXPECT_EQ(reader()->leaf(asked.index).error().code, Errc::erased);
+  EXPECT_EQ(outcome(), "VALID");
+  const fs::path out = bundle();
+  EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+  EXPECT_EQ(run_script(out, (folder / "said").string()), 0);
 }
 
 TEST_F(PruneTest, ErasuresAndKeyChangesBeforeAndAfterHoldTogether) {
@@ -321,7 +356,8 @@ TEST_F(PruneTest, ItIsDoneAgainAndTheConfigurationInForceStays) {
   EXPECT_TRUE(reader()->content(in_force.index, "config"));
   EXPECT_EQ(outcome(), "VALID");
   const Appended twice = prune().value();
-  EXPECT_EQ(reader()->leaf(twice.index)->json.at("kept"), Json::array({0, later.index}));
+  // And the request whose response is the first leaf that stays.
+  EXPECT_EQ(reader()->leaf(twice.index)->json.at("kept"), Json::array({0, later.index, 511}));
   EXPECT_EQ(reader()->leaf(in_force.index).error().code, Errc::erased);
   EXPECT_EQ(outcome(), "VALID");
 }
@@ -341,7 +377,7 @@ TEST_F(PruneTest, WhatALeafThatStaysContainedGoesByAnErasureAlone) {
   exchange();
   const Appended pruned = prune().value();
   EXPECT_EQ(reader()->leaf(pruned.index)->json.at("kept"),
-            Json::array({0, erased.index, report.leaves.at(0), there.index}));
+            Json::array({0, erased.index, report.leaves.at(0), there.index, 255}));
   EXPECT_EQ(outcome(), "VALID");
   const fs::path out = bundle();
   EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);

@@ -52,14 +52,17 @@ class VerifyTest : public LogTest {
   void recompute(bool sign_anew, const NoteSigningKey& with) const {
     std::string sql;
     CompactRange tree;
-    const auto r = reader();
-    const std::uint64_t size = r->size().value();
-    for (std::uint64_t i = 0; i < size; ++i) {
+    const auto db = Database::open(folder / "log.db", Database::Mode::read);
+    Queries queries(*db);
+    const std::uint64_t size = queries.leaf_count().value();
+    const auto read = queries.leaves(0, size, [&](const LeafRow& row) {
       std::string hashes;
-      tree.append(leaf_hash(as_bytes(r->leaf(i)->bytes)),
-                  [&](const Digest& hash) { hashes += hash.hex(); });
-      sql += "UPDATE leaf SET hashes = x'" + hashes + "' WHERE idx = " + std::to_string(i) + ";";
-    }
+      tree.append(leaf_hash(row.bytes), [&](const Digest& hash) { hashes += hash.hex(); });
+      sql += "UPDATE leaf SET hashes = x'" + hashes + "' WHERE idx = " + std::to_string(row.index) +
+             ";";
+      return true;
+    });
+    ASSERT_TRUE(read);
     if (sign_anew) {
       const std::string note = sign_note(checkpoint_text({with.name, size, tree.root()}), with);
       sql += "DELETE FROM checkpoint; INSERT INTO checkpoint VALUES (" + std::to_string(size) +

@@ -438,18 +438,62 @@ TEST(ResponseFacts, SurvivesAnything) {
   }
 }
 
-TEST(ContentCoding, UndoesWhatOthersDid) {
-  const std::string text(5000, 'v');
-  std::string gzip(6000, '\0');
+/// `window`: 31 for gzip, 15 for zlib.
+std::string deflated(std::string_view text, int window = 31, gz_header* header = nullptr) {
+  std::string out(text.size() + 1000, '\0');
   z_stream stream{};
-  ASSERT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  if (header != nullptr) deflateSetHeader(&stream, header);
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
   stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(gzip.data());
-  stream.avail_out = static_cast<uInt>(gzip.size());
-  ASSERT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  gzip.resize(stream.total_out);
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
   deflateEnd(&stream);
+  return out;
+}
+
+TEST(ContentCoding, ReadsAllMembersAndNothingBehindThem) {
+  const std::string two = deflated("one, ") + deflated("two");
+  EXPECT_EQ(decode_content("gzip", two, 100).value(), "one, two");
+  EXPECT_EQ(decode_content("gzip", two, 6).error().code, Errc::out_of_range);
+  std::string frame(100, '\0');
+  frame.resize(ZSTD_compress(frame.data(), frame.size(), "one", 3, 1));
+  EXPECT_EQ(decode_content("zstd", frame + frame, 100).value(), "oneone");
+  for (const auto& [coding, bytes] :
+       {std::pair("gzip", two + "tail"), std::pair("gzip", two + two.substr(0, 9)),
+        std::pair("deflate", deflated("one", 15) + "tail"),
+        std::pair("deflate", deflated("one", 15) + deflated("two", 15)),
+        std::pair("zstd", frame + "tail"),
+        std::pair("br", std::string("\x0b\x01\x80one\x03tail", 11))}) {
+    EXPECT_EQ(decode_content(coding, bytes, 100).error().code, Errc::invalid_input) << coding;
+  }
+  EXPECT_EQ(decode_content("br", std::string("\x0b\x01\x80one\x03", 7), 100).value(), "one");
+}
+
+TEST(ContentCoding, TellsWhatIsSaidBesideTheData) {
+  char name[] = "jane@roe.org";
+  gz_header header{};
+  header.name = reinterpret_cast<Bytef*>(name);
+  const std::string named = deflated("text", 31, &header);
+  std::string frame(100, '\0');
+  frame.resize(ZSTD_compress(frame.data(), frame.size(), "text", 4, 1));
+  const std::string skipped = std::string("\x50\x2a\x4d\x18\x04\x00\x00\x00jane", 12);
+  for (const auto& [coding, bytes] :
+       {std::pair("gzip", named), std::pair("gzip", deflated("") + named),
+        std::pair("zstd", skipped + frame), std::pair("zstd", frame + skipped)}) {
+    EXPECT_EQ(decode_content(coding, bytes, 100).value(), "text");
+    EXPECT_EQ(decode_content(coding, bytes, 100, Beside::refused).error().code,
+              Errc::invalid_input);
+  }
+  EXPECT_EQ(decode_content("gzip", deflated("text"), 100, Beside::refused).value(), "text");
+  EXPECT_EQ(decode_content("zstd", frame + frame, 100, Beside::refused).value(), "texttext");
+}
+
+TEST(ContentCoding, UndoesWhatOthersDid) {
+  const std::string text(5000, 'v');
+  const std::string gzip = deflated(text);
   std::string zstd(6000, '\0');
   zstd.resize(ZSTD_compress(zstd.data(), zstd.size(), gzip.data(), gzip.size(), 1));
   std::string br(6000, '\0');

@@ -94,6 +94,9 @@ class BundleVerifier {
   void check_leaf(std::uint64_t index, std::string_view bytes);
   void check_erasure(std::uint64_t index, const Json& leaf);
   bool was_there(std::uint64_t leaf, const std::string& field);
+  [[nodiscard]] bool is_pruned(std::uint64_t leaf) const {
+    return leaf < minimum_index_ && !kept_.contains(leaf);
+  }
   void check_content(std::uint64_t index, const ContentReference& reference);
   void compare_tile(const TileName& name, std::string_view hashes);
   VerifyReport report();
@@ -509,7 +512,7 @@ void BundleVerifier::check_erasure(std::uint64_t index, const Json& leaf) {
   std::error_code error;
   for (const ErasedContents& contents : *erased) {
     for (const std::string& field : contents.fields) {
-      ++erased_;
+      if (!is_pruned(contents.leaf)) ++erased_;
       if (!was_there(contents.leaf, field)) {
         findings_.tampered("erasure",
                            name + " says that " + field + " of leaf " +
@@ -526,7 +529,7 @@ void BundleVerifier::check_erasure(std::uint64_t index, const Json& leaf) {
 
 /// Whether a leaf so far committed to such a content, which no erasure has named yet. Of pruned leaves nobody knows.
 bool BundleVerifier::was_there(std::uint64_t leaf, const std::string& field) {
-  if (leaf < minimum_index_ && !kept_.contains(leaf)) return true;
+  if (is_pruned(leaf)) return true;
   const auto number = fields_.find(field);
   if (number == fields_.end()) return false;
   const std::pair content(leaf, number->second);

@@ -751,7 +751,7 @@ def check_erasures(records, minimum, present, problems):
             if not pruned and (name in gone or field not in [content["field"] for content in there]):
                 problems.append("leaf %d says that %s was erased, which never was there, or was erased before" % (index, name))
             gone.add(name)
-            erased += 1
+            erased += not pruned
     return erased
 
 

@@ -325,7 +325,10 @@ TEST_F(PruneTest, ErasuresAndKeyChangesBeforeAndAfterHoldTogether) {
   VerifyOptions with;
   with.vkey = old_key;
   EXPECT_EQ(outcome(with), "VALID");
-  EXPECT_EQ(verify(bundle(), with)->verdict, Verdict::valid);
+  const VerifyReport elsewhere = verify(bundle(), with).value();
+  EXPECT_EQ(elsewhere.verdict, Verdict::valid);
+  // What was erased and then pruned is counted as pruned, in the log as in its bundle.
+  EXPECT_EQ(elsewhere.erased, verified(with).erased);
   // The log goes on, from a start too.
   close();
   open();

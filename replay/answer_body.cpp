@@ -39,6 +39,7 @@ void read_part(const Json& part, AnswerChoice& answer) {
     answer.beside = type.empty() ? "content" : type;
     return;
   }
+  if (!part.contains("text") || !part["text"].is_string()) answer.beside = "text";
   answer.text += text_at(part, {"text"});
   for (const auto& [name, value] : part.items()) {
     if (name != "type" && name != "text" && !says_nothing(value)) answer.beside = name;
@@ -54,7 +55,10 @@ void read_content(const Json& content, AnswerChoice& answer) {
 }
 
 void read_message(const Json& message, AnswerChoice& answer) {
-  if (!message.is_object()) return;
+  if (!message.is_object()) {
+    if (!message.is_null()) answer.beside = "message";
+    return;
+  }
   for (const auto& [name, value] : message.items()) {
     if (name == "content") {
       read_content(value, answer);
@@ -91,7 +95,10 @@ std::optional<std::vector<AnswerChoice>> answer_choices(Api api, const Json& who
   std::vector<bool> told(choices.size());
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const Json& choice = choices[i];
-    if (!choice.is_object()) continue;  // says nothing
+    if (!choice.is_object()) {
+      answers[i].beside = "choices";
+      continue;
+    }
     const auto index = choice.find("index");
     const std::size_t place =
         index != choice.end() && index->is_number_unsigned() ? index->get<std::size_t>() : i;
@@ -100,6 +107,8 @@ std::optional<std::vector<AnswerChoice>> answer_choices(Api api, const Json& who
     if (api == Api::openai_chat) {
       read_message(choice.value("message", Json()), answers[place]);
     } else {
+      const Json text = choice.value("text", Json());
+      if (!text.is_string() && !text.is_null()) answers[place].beside = "text";
       answers[place].text = text_at(choice, {"text"});
     }
     read_beside(choice, api == Api::openai_chat ? "message" : "text", is_silent_choice_member,

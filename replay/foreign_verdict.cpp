@@ -115,13 +115,17 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
   keep_trace(score.result, verdict);
   verdict.tokens += score.deficits.size();
   verdict.differing = score.differing;
-  if (score.differing == 0 && score.limit_exceeded) {
+  const bool by_rounding =
+      score.differing > 0 && calibration != nullptr &&
+      within(*calibration, score.deficit_max(), score.differing, score.deficits.size());
+  if (score.limit_exceeded && (score.differing == 0 || by_rounding)) {
     verdict.kind = VerdictKind::diverged;
     verdict.reason = "length";
     verdict.hypotheses = {"edited", "prompt"};
-    verdict.detail = "every token is the engine's choice, and there are " +
-                     std::to_string(score.output_ids.size()) +
-                     " of them, where the request allows " + std::to_string(*score.limit_exceeded);
+    verdict.detail =
+        std::string(by_rounding ? "rounding explains every token that is not" : "every token is") +
+        " the engine's choice, and there are " + std::to_string(score.output_ids.size()) +
+        " of them, where the request allows " + std::to_string(*score.limit_exceeded);
     return;
   }
   if (score.differing == 0) {
@@ -137,7 +141,7 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
     verdict.reason = "token";
     verdict.hypotheses = uncalibrated_hypotheses(score);
     verdict.detail = differing + "are not the engine's choice, and " + why_none;
-  } else if (within(*calibration, score.deficit_max(), score.differing, score.deficits.size())) {
+  } else if (by_rounding) {
     verdict.kind = VerdictKind::within_margin;
     verdict.reason = "rounding";
     verdict.detail =

@@ -75,13 +75,14 @@ std::optional<std::int64_t> created_in(std::string_view body) {
   return created->get<std::int64_t>();
 }
 
-/// A stream's events without its comments, each with its empty line. What is behind the last is an event too.
+/// A stream's events, each with its empty line. What is behind the last is an event too, and so is a comment: those that the
+/// gateway puts between events are in no record.
 std::vector<std::string_view> events_in(std::string_view stream) {
   std::vector<std::string_view> events;
   while (!stream.empty()) {
     const std::size_t end = stream.find("\n\n");
     const std::size_t size = end == std::string_view::npos ? stream.size() : end + 2;
-    if (stream.front() != ':') events.push_back(stream.substr(0, size));
+    events.push_back(stream.substr(0, size));
     stream.remove_prefix(size);
   }
   return events;
@@ -153,11 +154,11 @@ Result<std::string> unlike_headers(audit::RecordSource& reader, const RecordedLe
   return std::string();
 }
 
-/// What the response leaf says beside its contents.
-std::string unlike_leaf(const Json& response, const SentAnswer& sent, std::string_view body,
-                        const Json& usage) {
+/// What the response leaf says beside its contents. `stream`: the body is one.
+std::string unlike_leaf(const Json& response, const SentAnswer& sent, bool stream,
+                        std::string_view body, const Json& usage) {
   gateway::ResponseFacts facts(sent.api);
-  if (sent.question.stream) {
+  if (stream) {
     facts.read_stream(body);
   } else {
     facts.read_json(body);
@@ -168,6 +169,9 @@ std::string unlike_leaf(const Json& response, const SentAnswer& sent, std::strin
   if (finish != response.end() && *finish != read.value("finish", Json())) {
     return "the response's leaf says that the answer ended otherwise than its body";
   }
+  const auto said = response.find("upstream");
+  if (said != response.end() && *said != read.value("upstream", Json()))
+    return "the response's leaf says something else of who answered than its body";
   const Json engine = response.value("engine", Json());
   const Json counted = engine.is_object() ? engine.value("choices", Json()) : Json();
   for (std::size_t i = 0; counted.is_array() && i < counted.size(); ++i) {
@@ -252,7 +256,7 @@ Result<std::string> unlike_sent(audit::RecordSource& reader, const SentAnswer& s
   const auto choices = choices_as_answered(sent, engine);
   if (!choices) return "its log-probabilities cannot be computed: " + choices.error().message();
   if (choices->empty()) return std::string("tokens are recorded behind a stop sequence");
-  std::string unlike = unlike_leaf(response.json, sent, body->bytes,
+  std::string unlike = unlike_leaf(response.json, sent, sent.question.stream, body->bytes,
                                    gateway::describe_usage(sent.question, *choices));
   if (!unlike.empty()) return unlike;
   auto headers = unlike_headers(reader, sent.record, sent.question.stream, sent.question.seed);
@@ -294,8 +298,14 @@ Result<std::string> unlike_hit(audit::RecordSource& reader, const SentAnswer& or
       {question.stream, question.include_usage, ""}, kDecodedBytesMax);
   if (!must)
     return "its origin's answer cannot be given in the shape asked for: " + must.error().what;
-  const std::string unlike = unlike_whole(body->bytes, must->body);
-  return unlike.empty() ? unlike : "it is a hit, and not its origin's answer: " + unlike;
+  std::string unlike = unlike_whole(body->bytes, must->body);
+  if (!unlike.empty()) return "it is a hit, and not its origin's answer: " + unlike;
+  const Json& own = hit.response->json;
+  const Json& first = origin.record.response->json;
+  unlike = unlike_leaf(own, origin, question.stream, body->bytes, first.value("usage", Json()));
+  if (unlike.empty() && own.contains("engine") && own["engine"] != first.value("engine", Json()))
+    unlike = "the hit's leaf says that another engine computed it than its origin's";
+  return unlike;
 }
 
 }  // namespace verbatim::replay

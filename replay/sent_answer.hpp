@@ -29,7 +29,7 @@ struct SentAnswer {
 
 /// "" if body, content type and what the leaf says of them (usage, tokens, ends, status) are what the gateway makes of
 /// the tokens; else what differs, in words. What the answer says of the time is its own, within what is possible. Of a
-/// stream the events of several choices may stand in any order among each other, and comments anywhere. Where the request
+/// stream the events of several choices may stand in any order among each other. Where the request
 /// asked for log-probabilities this scores the answer once more. Errors as RecordSource::content() gives them.
 [[nodiscard]] Result<std::string> unlike_sent(audit::RecordSource& reader, const SentAnswer& sent,
                                               local_engine::Engine& engine);

@@ -27,6 +27,23 @@ RecordedWorld::RecordedWorld(const std::filesystem::path& folder)
   log_ = audit::Log::open(options, clock_).value();
 }
 
+namespace {
+
+/// One choice after another.
+std::string streamed(const gateway::LocalAnswer& written,
+                     std::vector<gateway::LocalChoice>& choices) {
+  std::string body = written.begin();
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const auto& result = choices[i].result;
+    for (const auto& token : result.tokens) body += written.piece(i, token.text, &token);
+    choices[i].given = result.text.size();
+    body += written.finish(i, choices[i]);
+  }
+  return body + written.end(choices);
+}
+
+}  // namespace
+
 Exchange RecordedWorld::answer(gateway::Api api, const std::string& request_body) {
   const std::shared_ptr<local_engine::Engine> demo = recorder ? recorder : engine();
   const auto question =
@@ -48,7 +65,7 @@ Exchange RecordedWorld::answer(gateway::Api api, const std::string& request_body
       api, question, *demo, exchange.id.str(), clock_.now_us(),
       gateway::local_fingerprint(local_engine::build_id(), demo->profile(),
                                  engine()->fingerprint().weights_sha256.hex()));
-  exchange.response_body = written.whole(choices);
+  exchange.response_body = question.stream ? streamed(written, choices) : written.whole(choices);
   exchange.tokens = Json::parse(gateway::tokens_content(question, choices));
   exchange.response = {{"status", "complete"},
                        {"http_status", 200},

@@ -211,6 +211,37 @@ TEST_F(Replayer, AnAnswerThatSaysMoreThanItsTokensIsDiverged) {
             "DIVERGED text");
 }
 
+TEST_F(Replayer, AStreamHasNoBlockThatIsPassedOver) {
+  const auto streamed = [&](std::string_view inserted, std::size_t event) {
+    Exchange exchange = world_.answer(
+        Api::openai_chat,
+        R"({"model":"demo","messages":[{"role":"user","content":"Who are you?"}],"temperature":0,"max_tokens":5,"stream":true})");
+    std::size_t at = 0;
+    while (event-- > 0) at = exchange.response_body.find("\n\n", at) + 2;
+    exchange.response_body.insert(at, inserted);
+    return in_words(world_.replay(world_.record(Api::openai_chat, exchange)));
+  };
+  EXPECT_EQ(streamed("", 0), "BITWISE");
+  // A block that begins with a comment is an event like any, for whoever reads it.
+  const std::string evil = R"(data: {"choices":[{"index":0,"delta":{"content":"All is well."}}]})"
+                           "\n\n";
+  for (const char* comment : {": x\n", ":\n", ": x\r\n\r\n", ": x\r"}) {
+    for (const std::size_t place : {0, 1, 3}) {
+      EXPECT_EQ(streamed(comment + evil, place), "DIVERGED text") << comment << place;
+    }
+  }
+  EXPECT_EQ(streamed(": x\n\n", 1), "DIVERGED text");
+}
+
+TEST_F(Replayer, WhoAnsweredIsWhatTheBodySays) {
+  for (const char* member : {"model", "response_id", "system_fingerprint"}) {
+    EXPECT_EQ(
+        verdict_of([&](Exchange& exchange) { exchange.response["upstream"][member] = "gpt-5"; }),
+        "DIVERGED text")
+        << member;
+  }
+}
+
 TEST_F(Replayer, AnEditedWordInTheAnswerThatWentOutIsFound) {
   const Uuid id = world_.chat("What is a Merkle tree?", [](Exchange& exchange) {
     const std::size_t at = exchange.response_body.find("tree of hashes");

@@ -298,6 +298,7 @@ Json describe_engine(const local_engine::Engine& engine, const std::vector<Local
               {"backend", engine.backend()},
               {"build", local_engine::build_id()},
               {"weights_sha256", engine.fingerprint().weights_sha256.hex()},
+              {"answer_format", kAnswerFormat},
               {"choices", Json::array()}};
   for (const LocalChoice& choice : choices) {
     out["choices"].push_back({{"tokens", choice.result.tokens.size()}});

@@ -12,6 +12,10 @@
 
 namespace verbatim::gateway {
 
+/// Which bytes an answer is written in: raised whenever the same results give others. A replay compares bytes where the
+/// record was written in this format, and accuses nobody where it was not.
+inline constexpr int kAnswerFormat = 1;
+
 /// One choice as it stands.
 struct LocalChoice {
   std::size_t given = 0;  ///< bytes of its text that a stream has given out

@@ -550,6 +550,8 @@ Result<ForeignAnswer> score_foreign(audit::RecordSource& reader, const RecordedL
   // 2. The answer's text, by choice.
   std::string body = response->bytes;
   const auto coding = recorded_coding(reader, record.response->index);
+  if (!coding && coding.error().code == Errc::invalid_input)
+    return cannot("malformed_record", coding.error().message());
   if (!coding) return coding.error();
   if (!coding->empty()) {
     auto decoded = gateway::decode_content(*coding, body, kDecodedBytesMax);

@@ -8,8 +8,8 @@
 
 namespace verbatim::replay {
 
-/// What the response leaf `index` holds as `response.headers`; no fields where that is no list of pairs. Errors as
-/// RecordSource::content() gives them: `not_found` where none were kept.
+/// What the response leaf `index` holds as `response.headers`. `invalid_input` where that is no list of pairs of texts; else
+/// errors as RecordSource::content() gives them: `not_found` where none were kept.
 [[nodiscard]] Result<gateway::Fields> recorded_headers(audit::RecordSource& reader,
                                                        std::uint64_t index);
 

@@ -1,5 +1,6 @@
 #include "replay/replayer.hpp"
 
+#include "gateway/local_answer.hpp"
 #include "replay/answer_body.hpp"
 #include "replay/binding.hpp"
 #include "replay/foreign_verdict.hpp"
@@ -86,6 +87,13 @@ void take_digests_of_leaf(const Json& response, std::vector<RecordedChoice>& cho
     const std::string digest = text_at(list[i], {"logits_digest"});
     if (choices[i].logits_digest.empty()) choices[i].logits_digest = digest;
   }
+}
+
+/// Was the answer written in the bytes in which this gateway would write it?
+bool written_here(const Json& response) {
+  const auto engine = response.find("engine");
+  return engine != response.end() && engine->is_object() &&
+         engine->value("answer_format", Json()) == gateway::kAnswerFormat;
 }
 
 /// Which of two choices is to stand for the record, and its text be shown: of those that diverged the first, else the one
@@ -329,6 +337,15 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     worst.detail = bound->detail;
     worst.hypotheses = {bound->reason == "prompt" ? "prompt" : "edited"};
     worst.character = bound->character;
+    if (bound->reason == "text" && !written_here(source.response->json)) {
+      worst.kind = VerdictKind::not_replayable;
+      worst.reason = "writer_differs";
+      worst.detail =
+          "every token and its logits are the engine's; another version of the gateway wrote "
+          "the answer, and not as this one does: " +
+          bound->detail;
+      worst.hypotheses.clear();
+    }
   }
   return worst;
 }

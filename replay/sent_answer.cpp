@@ -1,6 +1,7 @@
 #include "replay/sent_answer.hpp"
 
 #include "gateway/canonical_output.hpp"
+#include "gateway/leaf_texts.hpp"
 #include "gateway/local_answer.hpp"
 #include "gateway/response_facts.hpp"
 #include "local_engine/output_text.hpp"
@@ -138,9 +139,18 @@ Result<std::string> unlike_headers(audit::RecordSource& reader, const RecordedLe
   if (!headers) {
     const Errc code = headers.error().code;
     if (code == Errc::not_found || code == Errc::unavailable) return std::string();
+    if (code == Errc::invalid_input) return headers.error().what;
     return headers.error();
   }
   const std::string_view must = stream ? "text/event-stream; charset=utf-8" : "application/json";
+  const auto times = [&](std::string_view name) {
+    return std::count_if(headers->all().begin(), headers->all().end(),
+                         [&](const auto& field) { return gateway::same_word(field.name, name); });
+  };
+  if (times("content-type") > 1) return std::string("the answer went out under two content types");
+  const std::string* const named = headers->find("x-verbatim-record");
+  if (named != nullptr && *named != text_at(record.request.json, {"id"}))
+    return std::string("the client was told the id of another record");
   const std::string* const type = headers->find("content-type");
   if (type != nullptr && *type != must) {
     return "the answer went out as '" + type->substr(0, 64) + "', which its body is not";
@@ -172,6 +182,10 @@ std::string unlike_leaf(const Json& response, const SentAnswer& sent, bool strea
   const auto said = response.find("upstream");
   if (said != response.end() && *said != read.value("upstream", Json()))
     return "the response's leaf says something else of who answered than its body";
+  const auto cache = response.find("cache");
+  const bool is_hit = text_at(response, {"status"}) == "cache_hit";
+  if (cache != response.end() && (*cache == "hit") != is_hit)
+    return "the response's leaf says otherwise of the cache than its status";
   const Json engine = response.value("engine", Json());
   const Json counted = engine.is_object() ? engine.value("choices", Json()) : Json();
   for (std::size_t i = 0; counted.is_array() && i < counted.size(); ++i) {
@@ -235,14 +249,26 @@ std::string unlike_request(const Json& request, Api api, std::string_view body,
   if (!determinism.empty() && determinism != gateway::determinism_of(facts))
     return "the request's leaf says that it is " + determinism.substr(0, 64) +
            ", and its body does not";
-  const auto params = request.find("params");
-  if (params == request.end() || !params->is_object()) return "";
-  for (const auto& [name, value] : params->items()) {
+  const std::string upstream = text_at(request, {"route", "upstream"});
+  if (!upstream.empty() && upstream != "local")
+    return "the request's leaf says that " + upstream.substr(0, 64) +
+           " answered, and the local engine did";
+  const std::string level = text_at(request, {"model", "level"});
+  if (!level.empty() && level != "measured")
+    return "the request's leaf says that nobody here hashed the weights";
+  const Json params = request.value("params", Json::object());
+  if (!params.is_object()) return "the request's leaf has parameters that are none";
+  const auto another = [](const std::string& name) {
+    return "the request's leaf has another '" + name.substr(0, 64) + "' than its body";
+  };
+  for (const auto& [name, value] : facts.params) {
+    if (gateway::is_leaf_param(name, value) && !params.contains(name)) return another(name);
+  }
+  for (const auto& [name, value] : params.items()) {
     const auto sent =
         std::find_if(facts.params.begin(), facts.params.end(),
                      [&member = name](const auto& param) { return param.first == member; });
-    if (sent == facts.params.end() || value != sent->second)
-      return "the request's leaf has another '" + name.substr(0, 64) + "' than its body";
+    if (sent == facts.params.end() || value != sent->second) return another(name);
   }
   return "";
 }

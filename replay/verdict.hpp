@@ -63,7 +63,7 @@ struct Verdict {
 
   /// One word for scripts, and a sentence for people. Empty for BITWISE. Words: `open`, `status`, `not_captured`, `remote`,
   /// `no_output`, `no_tokens`, `not_disclosed`, `weights_missing`, `weights_differ`, `config_differs`,
-  /// `tokenizer_differs`, `template_differs`, `weights_unreadable`, `unsupported`, `profile_differs`,
+  /// `tokenizer_differs`, `template_differs`, `weights_unreadable`, `unsupported`, `profile_differs`, `writer_differs`,
   /// `malformed_record`, `range`, `memory`, and for a foreign engine's answers `parameters`, `unseeded`, `tokenization`
   /// (NOT_REPLAYABLE); `prompt`, `token`, `logits`, `text`, `length`, `fingerprint` (DIVERGED); `rounding`
   /// (WITHIN_MARGIN); `erased`, `pruned`.

@@ -1,6 +1,8 @@
 // The demo model behind all three APIs.
 
+#include "gateway/local_answer.hpp"
 #include "gateway_fixture.hpp"
+#include "schema/digest.hpp"
 
 namespace verbatim::test {
 namespace {
@@ -84,6 +86,44 @@ TEST_F(Local, AnswersChatWholeAndRecordsAllThatAReplayNeeds) {
   EXPECT_EQ(scored->logits_digest.hex(), choice["logits_digest"]);
   // Once the contents are erased, nothing in the leaf confirms a guess of them.
   EXPECT_EQ(leaf.fields.dump().find(scored->logits_digest.hex()), std::string::npos);
+}
+
+TEST_F(Local, TheSameResultsAreTheSameBytesInEveryBuild) {
+  // Whoever changes what is hashed here raises kAnswerFormat: records keep the number that they were written under.
+  std::string all;
+  for (const auto& [api, ask] :
+       {std::pair(gateway::Api::openai_chat,
+                  R"("messages":[{"role":"user","content":"Who are you?"}])"),
+        std::pair(gateway::Api::openai_completions, R"("prompt":"The log")"),
+        std::pair(gateway::Api::anthropic_messages,
+                  R"("messages":[{"role":"user","content":"Who?"}])")}) {
+    const auto question = gateway::read_local_request(
+        api,
+        R"({"model":"demo","max_tokens":9,"temperature":0,"stream":true,)"
+        R"("stream_options":{"include_usage":true},)" +
+            std::string(ask) + "}",
+        *engine_, 0, 7);
+    ASSERT_TRUE(question);
+    std::vector<gateway::LocalChoice> choices(1);
+    auto& result = choices[0].result;
+    for (const char* text : {"\"A\" ", "\xC3\xA9\xE2\x80\xA8", "</b>\n\t\x01"}) {
+      local_engine::TokenInfo token;
+      token.text = text;
+      result.text += text;
+      result.tokens.push_back(token);
+    }
+    result.prompt_tokens = 5;
+    result.finish = local_engine::FinishReason::length;
+    choices[0].done = true;
+    const gateway::LocalAnswer written(api, *question, *engine_, "id", 1'700'000'000'000'000, "fp");
+    all += written.whole(choices) + written.begin();
+    for (const auto& token : result.tokens) all += written.piece(0, token.text, &token);
+    choices[0].given = result.text.size();
+    all += written.finish(0, choices[0]) + written.end(choices);
+  }
+  EXPECT_EQ(std::to_string(gateway::kAnswerFormat) + " " + sha256(all).hex(),
+            "1 adbc05c409f60ee7dcf29027b8d92ad27384fa73607d28dbb78437e15b3299f0")
+      << all;
 }
 
 TEST_F(Local, AStreamSaysTheSameAsTheWholeAnswer) {

@@ -1,6 +1,7 @@
 #include "tests/replay/recorded_world.hpp"
 
 #include "gateway/local_answer.hpp"
+#include "gateway/leaf_texts.hpp"
 #include "gateway/local_request.hpp"
 
 namespace verbatim::test {
@@ -86,6 +87,10 @@ Uuid RecordedWorld::record(gateway::Api api, const Exchange& exchange) {
   request.fields = {{"route", {{"api", gateway::api_name(api)}, {"upstream", exchange.upstream}}},
                     {"model", {{"requested", "demo"}, {"level", "measured"}}},
                     {"mode", "relaxed"}};
+  for (const auto& [name, value] : gateway::read_request(api, exchange.request_body).params) {
+    if (gateway::is_leaf_param(name, value)) request.fields["params"][name] = value;
+  }
+  request.fields.update(exchange.request);
   if (exchange.environment) request.fields["environment"] = *exchange.environment;
   request.contents.push_back({"request.body", exchange.request_body});
   const auto appended = log_->append_and_wait(std::move(request)).value();

@@ -22,9 +22,10 @@ struct Exchange {
   std::string response_body;
   std::string upstream = "local";
   std::optional<std::uint64_t> environment;  ///< index of the leaf that the request names
-  Json tokens;                               ///< `response.tokens`
-  std::string layers, fingerprint;           ///< `response.layers`, `response.fingerprint`, if kept
-  Json response = Json::object();            ///< members of the response leaf
+  Json request = Json::object();    ///< members of its leaf, in place of what they would be
+  Json tokens;                      ///< `response.tokens`
+  std::string layers, fingerprint;  ///< `response.layers`, `response.fingerprint`, if kept
+  Json response = Json::object();   ///< members of the response leaf
 };
 
 /// A folder with a log and an engine. The engine is loaded once a process.

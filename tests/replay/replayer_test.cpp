@@ -2,6 +2,7 @@
 
 #include "audit/dsse.hpp"
 #include "audit/signer.hpp"
+#include "gateway/local_answer.hpp"
 #include "replay/statement.hpp"
 #include "tests/replay/recorded_world.hpp"
 #include "tests/support/shared.hpp"
@@ -240,6 +241,34 @@ TEST_F(Replayer, WhoAnsweredIsWhatTheBodySays) {
         "DIVERGED text")
         << member;
   }
+}
+
+TEST_F(Replayer, WhatTheRequestsLeafSaysIsWhatWasAsked) {
+  const auto saying = [&](Json members) {
+    return verdict_of([&](Exchange& exchange) { exchange.request = std::move(members); });
+  };
+  EXPECT_EQ(saying({{"params", {{"temperature", "0"}}}}), "DIVERGED prompt");  // not all
+  EXPECT_EQ(saying({{"params", "none"}}), "DIVERGED prompt");
+  EXPECT_EQ(saying({{"model", {{"requested", "demo"}, {"level", "claimed"}}}}), "DIVERGED prompt");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.response["cache"] = "hit"; }), "DIVERGED text");
+}
+
+TEST_F(Replayer, AnotherVersionsBytesAreNoEdit) {
+  const auto reworded = [](std::optional<int> format) {
+    return [format](Exchange& exchange) {
+      Json& engine = exchange.response["engine"];
+      engine["answer_format"] = format ? Json(*format) : Json();
+      exchange.response_body.insert(1, " ");
+    };
+  };
+  EXPECT_EQ(verdict_of(reworded(gateway::kAnswerFormat)), "DIVERGED text");
+  EXPECT_EQ(verdict_of(reworded(gateway::kAnswerFormat + 1)), "NOT_REPLAYABLE writer_differs");
+  EXPECT_EQ(verdict_of(reworded({})), "NOT_REPLAYABLE writer_differs");
+  // The same bytes are the same, whoever wrote them.
+  EXPECT_EQ(verdict_of([](Exchange& e) {
+              e.response["engine"]["answer_format"] = gateway::kAnswerFormat + 1;
+            }),
+            "BITWISE");
 }
 
 TEST_F(Replayer, AnEditedWordInTheAnswerThatWentOutIsFound) {

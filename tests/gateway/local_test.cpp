@@ -1,5 +1,6 @@
 // The demo model behind all three APIs.
 
+#include "gateway/local_answer.hpp"
 #include "gateway_fixture.hpp"
 
 namespace verbatim::test {
@@ -82,6 +83,17 @@ TEST_F(Local, AnswersChatWholeAndRecordsAllThatAReplayNeeds) {
       engine_->score(replay, choice["output_ids"].get<std::vector<local_engine::TokenId>>());
   ASSERT_TRUE(scored);
   EXPECT_EQ(scored->logits_digest.hex(), leaf.fields["engine"]["choices"][0]["logits_digest"]);
+}
+
+TEST_F(Local, TheRecordNamesEveryBackendThatComputed) {
+  const auto backend = [](const std::vector<std::vector<std::string>>& of_choices) {
+    std::vector<gateway::LocalChoice> choices(of_choices.size());
+    for (std::size_t i = 0; i < choices.size(); ++i) choices[i].result.backends = of_choices[i];
+    return gateway::describe_engine(*engine_, choices)["backend"].get<std::string>();
+  };
+  EXPECT_EQ(backend({{"cuda"}, {"cuda"}}), "cuda");
+  EXPECT_EQ(backend({{"cuda", "avx2"}, {"avx2"}}), "cuda,avx2");  // moved on its way
+  EXPECT_EQ(backend({{}}), engine_->backend()) << "nothing was computed";
 }
 
 TEST_F(Local, AStreamSaysTheSameAsTheWholeAnswer) {

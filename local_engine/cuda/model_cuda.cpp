@@ -5,6 +5,7 @@
 #include "kernels/gate/gate_cuda.hpp"
 #include "kernels/logits/logits_cuda.hpp"
 #include "kernels/mma/mma_cuda.hpp"
+#include "kernels/quantised/quantised_cuda.hpp"
 #include "kernels/rmsnorm/rmsnorm_cuda.hpp"
 #include "kernels/rope/rope_cuda.hpp"
 
@@ -19,6 +20,14 @@ namespace {
 constexpr std::size_t kSplitRowsMax = 8;
 constexpr std::size_t kUnsplitHeadDimMax = 256;
 constexpr std::size_t kStatRowsMax = 65'535;  // of logit_stats()
+// Of quantised weights at a time: 16 MiB, which stay in the cache of a large card from their decoding to their use.
+constexpr std::size_t kDecodedFloatsMax = 4u << 20;
+
+/// Whole panels of a matrix with these columns, of so many experts.
+std::size_t decoded_rows(std::size_t cols, std::size_t experts) {
+  const std::size_t panel = kernels::kPanelRows * cols * experts;
+  return std::max<std::size_t>(1, kDecodedFloatsMax / panel) * kernels::kPanelRows;
+}
 
 KvPool::Allocate device_memory() {
   return [](std::size_t bytes) {
@@ -72,10 +81,70 @@ void CudaModel::multiply(const DeviceLinear& weights, const float* x, std::size_
   std::size_t first = 0;
   for (const auto& part : weights.parts) {
     const float* bias = weights.bias == nullptr ? nullptr : weights.bias + first;
+    const kernels::cuda::MatmulArgs args{x, rows, part.cols, bias, out + first, weights.rows};
+    first += part.rows;
+    if (kernels::is_quantised(part.dtype)) {
+      multiply_decoded(part, args);
+      continue;
+    }
     const bool mma = profile_ == kernels::Profile::mma_hopper && on_tensor_cores(part.dtype);
     const auto product = mma ? kernels::cuda::mma_matmul : kernels::cuda::matmul;
-    product(part, {x, rows, part.cols, bias, out + first, weights.rows}, device_->stream());
-    first += part.rows;
+    product(part, args, device_->stream());
+  }
+}
+
+void CudaModel::multiply_decoded(const kernels::cuda::Weights& weights,
+                                 const kernels::cuda::MatmulArgs& args) {
+  const std::size_t together = decoded_rows(weights.cols, 1);
+  for (std::size_t first = 0; first < weights.rows; first += together) {
+    kernels::cuda::DequantiseArgs decode;
+    decode.dtype = weights.dtype;
+    decode.cols = weights.cols;
+    decode.rows = static_cast<const std::uint8_t*>(weights.data);
+    decode.first_row = first;
+    decode.row_count = std::min(together, weights.rows - first);
+    decode.out = decoded_.take(kernels::cuda::dequantised_floats(decode));
+    kernels::cuda::dequantise_panels(decode, device_->stream());
+    kernels::cuda::MatmulArgs some = args;
+    some.y += first;
+    if (some.bias != nullptr) some.bias += first;
+    kernels::cuda::matmul({decode.out, kernels::Dtype::f32, decode.row_count, weights.cols}, some,
+                          device_->stream());
+  }
+}
+
+void CudaModel::multiply_decoded(const DeviceExperts::Part& part,
+                                 kernels::cuda::GroupedMatmulArgs args) {
+  const std::size_t together = decoded_rows(part.cols, args.experts);
+  args.dtype = kernels::Dtype::f32;
+  for (std::size_t first = 0; first < part.rows; first += together) {
+    kernels::cuda::DequantiseArgs decode;
+    decode.dtype = part.dtype;
+    decode.cols = part.cols;
+    decode.experts = reinterpret_cast<const std::uint8_t* const*>(part.weights);
+    decode.expert_count = args.experts;
+    decode.first = args.first;
+    decode.first_row = first;
+    decode.row_count = std::min(together, part.rows - first);
+    decode.out = decoded_.take(kernels::cuda::dequantised_floats(decode));
+    decode.panels = decoded_of_.take(args.experts);
+    kernels::cuda::dequantise_panels(decode, device_->stream());
+    args.rows = decode.row_count;
+    args.weights = decode.panels;
+    kernels::cuda::grouped_matmul(args, device_->stream());
+    args.y += decode.row_count;
+  }
+}
+
+void CudaModel::embed(std::size_t rows) {
+  const kernels::cuda::Weights& table = weights_.embedding.parts.front();
+  if (kernels::is_quantised(table.dtype)) {
+    kernels::cuda::gather_quantised_rows(static_cast<const std::uint8_t*>(table.data), table.dtype,
+                                         table.cols, tokens_.data(), rows, config_.embedding_scale,
+                                         x_.data(), device_->stream());
+  } else {
+    kernels::cuda::gather_rows(table, tokens_.data(), rows, config_.embedding_scale, x_.data(),
+                               device_->stream());
   }
 }
 
@@ -236,7 +305,11 @@ void CudaModel::multiply_experts(const DeviceExperts& experts, std::size_t rows,
     args.x_stride = part.cols;
     args.y = y + first;
     args.y_stride = experts.rows;
-    kernels::cuda::grouped_matmul(args, device_->stream());
+    if (kernels::is_quantised(part.dtype)) {
+      multiply_decoded(part, args);
+    } else {
+      kernels::cuda::grouped_matmul(args, device_->stream());
+    }
     first += part.rows;
   }
 }
@@ -279,8 +352,7 @@ void CudaModel::forward(std::span<ForwardRow> rows) {
   if (rows.empty()) return;
   begin(rows);
   const std::size_t count = rows.size(), width = config_.hidden_size;
-  kernels::cuda::gather_rows(weights_.embedding.parts.front(), tokens_.data(), count,
-                             config_.embedding_scale, x_.data(), device_->stream());
+  embed(count);
   watch({0, Operator::embedding}, rows, x_.data());
   const auto add_branch = [&] {
     kernels::cuda::add_in_place(x_.data(), branch_.data(), count * width, device_->stream());

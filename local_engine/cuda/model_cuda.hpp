@@ -41,6 +41,11 @@ class CudaModel final : public Model {
   void multiply_experts(const DeviceExperts& experts, std::size_t rows, std::size_t slots_per_x_row,
                         const float* x, float* y);
   void multiply(const DeviceLinear& weights, const float* x, std::size_t rows, float* out);
+  /// Quantised rows are decoded, some at a time, into what the products read.
+  void multiply_decoded(const kernels::cuda::Weights& weights,
+                        const kernels::cuda::MatmulArgs& args);
+  void multiply_decoded(const DeviceExperts::Part& part, kernels::cuda::GroupedMatmulArgs args);
+  void embed(std::size_t rows);
   void normalize(const float* x, std::size_t rows, const float* weights, float* out);
   void gate(const float* both, std::size_t rows, std::size_t width, float* out);
   /// Of each row, whether its products left profile mma-hopper/1: what is not finite stays so down to the last residual.
@@ -80,6 +85,8 @@ class CudaModel final : public Model {
   DeviceArray<float> router_logits_, expert_weights_, expert_branches_;
   DeviceArray<std::int32_t> experts_;  // (R, experts_per_token)
   DeviceArray<std::uint32_t> expert_first_, expert_slots_;
+  DeviceArray<float> decoded_;           // quantised rows' values
+  DeviceArray<const void*> decoded_of_;  // (experts)
   DeviceArray<std::byte> stats_, stats_scratch_;
   std::vector<float> watched_values_;  // the host's
 };

@@ -6,16 +6,11 @@
 namespace verbatim::local_engine::cuda {
 namespace {
 
+constexpr std::size_t kStagedBytes = 16u << 20;
+
 Error no_kernels(const std::string& what) {
   return {Errc::unsupported, "there are no CUDA kernels for " + what, "backend",
           "use auto: the bits are the same"};
-}
-
-Result<void> check_linear(const Linear& linear) {
-  for (const auto& part : linear.parts) {
-    if (part.row_data() != nullptr) return no_kernels("quantised weights");
-  }
-  return {};
 }
 
 /// Of one kind of matrix, over all experts.
@@ -26,7 +21,10 @@ Result<void> check_experts(const std::vector<FeedForward>& experts, Linear FeedF
   };
   for (const FeedForward& expert : experts) {
     const Linear& linear = expert.*which;
-    if (const auto checked = check_linear(linear); !checked) return checked.error();
+    for (const auto& part : linear.parts) {
+      if (kernels::is_quantised(part.dtype()) && !linear.bias.empty())
+        return no_kernels("quantised experts with a bias");
+    }
     if (!std::equal(linear.parts.begin(), linear.parts.end(), first.parts.begin(),
                     first.parts.end(), same_type) ||
         linear.bias.empty() != first.bias.empty())
@@ -38,14 +36,7 @@ Result<void> check_experts(const std::vector<FeedForward>& experts, Linear FeedF
 }  // namespace
 
 Result<void> check_weights(const ModelWeights& weights, kernels::Profile profile) {
-  for (const Linear* linear : {&weights.embedding, &weights.lm_head}) {
-    if (const auto checked = check_linear(*linear); !checked) return checked.error();
-  }
   for (const LayerWeights& layer : weights.layers) {
-    for (const Linear* linear :
-         {&layer.qkv, &layer.output, &layer.dense.gate_up, &layer.dense.down, &layer.router}) {
-      if (const auto checked = check_linear(*linear); !checked) return checked.error();
-    }
     if (layer.experts.empty()) continue;
     if (profile == kernels::Profile::mma_hopper)
       return no_kernels("experts under profile " + std::string(kernels::name(profile)));
@@ -76,10 +67,31 @@ const float* DeviceWeights::upload(const std::vector<float>& from) {
                       : static_cast<const float*>(upload(from.data(), from.size() * sizeof(float)));
 }
 
+kernels::cuda::Weights DeviceWeights::upload(const kernels::PackedWeights& from) {
+  kernels::cuda::Weights to{nullptr, from.dtype(), from.rows(), from.cols()};
+  if (from.row_data() == nullptr) {
+    to.data = upload(from.data(), from.bytes());
+    return to;
+  }
+  // The rows lie anywhere in the files: they go over some at a time.
+  const std::size_t each = kernels::row_bytes(from.dtype(), from.cols());
+  const std::size_t together = std::max<std::size_t>(1, kStagedBytes / each);
+  memory_.emplace_back(from.rows() * each);
+  std::vector<std::byte> staged;
+  for (std::size_t first = 0; first < from.rows(); first += together) {
+    const std::size_t end = std::min(first + together, from.rows());
+    staged.clear();
+    for (std::size_t n = first; n < end; ++n)
+      staged.insert(staged.end(), from.row_data()[n], from.row_data()[n] + each);
+    device_.upload(memory_.back().get() + first * each, staged.data(), staged.size());
+  }
+  to.data = memory_.back().get();
+  return to;
+}
+
 DeviceLinear DeviceWeights::upload(const Linear& from) {
   DeviceLinear to;
-  for (const auto& part : from.parts)
-    to.parts.push_back({upload(part.data(), part.bytes()), part.dtype(), part.rows(), part.cols()});
+  for (const auto& part : from.parts) to.parts.push_back(upload(part));
   to.bias = upload(from.bias);
   to.rows = from.rows();
   to.cols = from.cols();

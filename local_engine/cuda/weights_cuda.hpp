@@ -10,7 +10,7 @@
 
 namespace verbatim::local_engine::cuda {
 
-/// As Linear, in the device's memory.
+/// As Linear, in the device's memory. Floats are packed; quantised rows lie one after the other as they are stored.
 struct DeviceLinear {
   std::vector<kernels::cuda::Weights> parts;
   const float* bias = nullptr;  ///< (rows), or null
@@ -54,6 +54,7 @@ class DeviceWeights {
  private:
   [[nodiscard]] const void* upload(const void* from, std::size_t bytes);
   [[nodiscard]] const float* upload(const std::vector<float>& from);  ///< null when empty
+  [[nodiscard]] kernels::cuda::Weights upload(const kernels::PackedWeights& from);
   [[nodiscard]] DeviceLinear upload(const Linear& from);
   [[nodiscard]] DeviceExperts upload(const std::vector<FeedForward>& experts,
                                      Linear FeedForward::*which);

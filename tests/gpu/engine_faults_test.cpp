@@ -2,8 +2,6 @@
 // with the same bits. The emulation plays the device.
 
 #include "tests/gpu/device_engine.hpp"
-#include "tests/local_engine/model_bytes.hpp"
-#include "tests/local_engine/quantise.hpp"
 
 #include <future>
 
@@ -76,26 +74,6 @@ TEST_F(EngineOnDevice, CodeThatTheDriverCannotRunIsFoundAtTheStart) {
 TEST_F(EngineOnDevice, NamesThatAreNoneAreRefused) {
   EXPECT_EQ(check_backend(with_backend("cudda")).error().code, Errc::invalid_input);
   EXPECT_EQ(check_backend(on_device("gpu")).error().code, Errc::invalid_input);
-}
-
-TEST_F(EngineOnDevice, QuantisedWeightsAreRefusedOrServedByTheProcessor) {
-  TinyModel model;
-  model.hidden = 256;
-  model.intermediate = 256;
-  model.head_dim = 64;
-  model.vocab = 70;
-  model.layers = 1;
-  const auto& format = test::quantised_formats()[0];
-  const test::GgufEncoder encode = [&](const std::string& name, const std::vector<float>& values) {
-    if (name.find("norm") != std::string::npos) return test::gguf_floats("F32")(name, values);
-    return test::GgufTensor{format.number, test::Quantiser(format.dtype).bytes(values)};
-  };
-  const auto file = test::fresh_dir() / "blocks.gguf";
-  test::write_bytes(file, test::gguf_parts(model, encode).bytes());
-  const auto error = Engine::load(file, on_device()).error();
-  EXPECT_EQ(error.code, Errc::unsupported);
-  EXPECT_EQ(error.what, "there are no CUDA kernels for quantised weights");
-  EXPECT_EQ(load(file, on_device("cpu"))->backend(), best());
 }
 
 // ---- memory

@@ -3,6 +3,8 @@
 
 #include "schema/canonical_json.hpp"
 #include "tests/gpu/device_engine.hpp"
+#include "tests/local_engine/model_bytes.hpp"
+#include "tests/local_engine/quantise.hpp"
 
 #include <fstream>
 #include <future>
@@ -136,6 +138,59 @@ TEST_F(EngineOnDevice, TensorCoresComputeTheirProfile) {
   const auto request = seeded({7, 8, 9, 10, 11}, 3, 4);
   expect_same(load(folder, options)->generate_and_wait(request).value(),
               load(folder, expected)->generate_and_wait(request).value(), "mma-hopper/1");
+}
+
+/// Every matrix in a format of its own, as files of mixed formats have them.
+std::filesystem::path written_quantised(const TinyModel& model, std::size_t shift) {
+  std::size_t next = shift;
+  const test::GgufEncoder encode = [&](const std::string& name, const std::vector<float>& values) {
+    const bool matrix = name.find("norm") == std::string::npos && !name.ends_with(".bias");
+    if (!matrix) return test::gguf_floats("F32")(name, values);
+    const auto& format = test::quantised_formats()[next++ % test::quantised_formats().size()];
+    return test::GgufTensor{format.number, test::Quantiser(format.dtype).bytes(values)};
+  };
+  auto file = test::fresh_dir() / "blocks.gguf";
+  test::write_bytes(file, test::gguf_parts(model, encode).bytes());
+  return file;
+}
+
+TEST_F(EngineOnDevice, QuantisedWeightsHaveTheProcessorsBits) {
+  TinyModel dense;
+  dense.hidden = dense.intermediate = 256;
+  dense.head_dim = 64;
+  dense.vocab = 70;
+  dense.layers = 1;
+  TinyModel biased = dense, moe = dense;
+  biased.architecture = "Qwen2ForCausalLM";
+  biased.qkv_bias = true;
+  moe.architecture = "MixtralForCausalLM";
+  moe.experts = 3;
+  TinyRandom random(3);
+  for (const TinyModel& model : {dense, biased, moe}) {
+    for (const std::size_t shift : {0u, 5u}) {
+      const auto file = written_quantised(model, shift);
+      const auto request = seeded(random_ids(random, 10, model.vocab), 3, shift);
+      const auto engine = load(file, on_device());
+      ASSERT_NE(engine, nullptr);
+      EXPECT_EQ(engine->backend(), "cuda");
+      expect_same(engine->generate_and_wait(request).value(),
+                  load(file, on_processor())->generate_and_wait(request).value(),
+                  model.architecture);
+    }
+  }
+}
+
+TEST_F(EngineOnDevice, ALargeQuantisedMatrixIsDecodedInSlices) {
+  TinyModel model;
+  model.hidden = model.intermediate = 256;
+  model.head_dim = 64;
+  model.layers = 1;
+  model.tied = true;
+  model.vocab = (4u << 20) / 256 + 20;  // rows of more than 4 Mi values
+  const auto file = written_quantised(model, 0);
+  const auto request = greedy({7, 8}, 1);
+  expect_same(load(file, on_device())->generate_and_wait(request).value(),
+              load(file, on_processor())->generate_and_wait(request).value(), "slices");
 }
 
 class GoldenOnEngine : public EngineOnDevice, public testing::WithParamInterface<std::string> {};

@@ -126,6 +126,23 @@ TEST_F(EngineOnDevice, ARowOutOfRangeEndsItsOwnRequestAlone) {
   }
 }
 
+TEST_F(EngineOnDevice, ARowOutOfRangeThatNoLogitShowsEndsItsRequestToo) {
+  TinyModel model = variant("MistralForCausalLM", {{"sliding_window", 2}});
+  auto tensors = test::tiny_tensors(model);
+  tensors.at("model.embed_tokens.weight").values[5 * model.hidden] =
+      std::numeric_limits<float>::quiet_NaN();
+  const auto folder = test::fresh_dir();
+  test::write_bytes(folder / "config.json", test::tiny_config(model).dump());
+  test::write_bytes(folder / "model.safetensors", test::safetensors_bytes(tensors, model.dtype));
+  // Two layers with windows of 2 see two positions back: the last row never hears of the first.
+  const auto request = greedy({5, 7, 8, 9, 10, 11}, 1);
+  const auto expected = load(folder, on_processor())->generate_and_wait(request).error();
+  const auto error = load(folder, on_device())->generate_and_wait(request).error();
+  EXPECT_EQ(expected.code, Errc::out_of_range);
+  EXPECT_EQ(error.code, Errc::out_of_range);
+  EXPECT_EQ(error.what, expected.what);
+}
+
 TEST_F(EngineOnDevice, TensorCoresComputeTheirProfile) {
   const auto folder = written(variants()[8]);
   auto options = on_device(), expected = on_processor();
@@ -182,11 +199,13 @@ TEST_F(EngineOnDevice, QuantisedWeightsHaveTheProcessorsBits) {
 
 TEST_F(EngineOnDevice, ALargeQuantisedMatrixIsDecodedInSlices) {
   TinyModel model;
+  model.architecture = "Qwen2ForCausalLM";
+  model.qkv_bias = true;
   model.hidden = model.intermediate = 256;
-  model.head_dim = 64;
+  model.heads = 130;
+  model.head_dim = 128;  // q has 16,640 rows: more than 4 Mi values
   model.layers = 1;
-  model.tied = true;
-  model.vocab = (4u << 20) / 256 + 20;  // rows of more than 4 Mi values
+  model.vocab = 70;
   const auto file = written_quantised(model, 0);
   const auto request = greedy({7, 8}, 1);
   expect_same(load(file, on_device())->generate_and_wait(request).value(),

@@ -13,6 +13,11 @@ DeviceState& device() {
 
 int lost_with() { return device().launches_left == 0 ? device().lost_error : 0; }
 
+int& last_error() {
+  thread_local int error = 0;
+  return error;
+}
+
 bool count_launch() {
   std::size_t& left = device().launches_left;
   if (left == 0) return false;

@@ -20,6 +20,8 @@ struct DeviceState {
 
 /// The error of a lost device, else 0.
 [[nodiscard]] int lost_with();
+/// Of the calling thread: what a call that failed has left for cudaGetLastError.
+[[nodiscard]] int& last_error();
 /// False when the device is lost: the kernel does not run.
 [[nodiscard]] bool count_launch();
 /// Of memory_bytes.

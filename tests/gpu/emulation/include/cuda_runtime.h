@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 // Markers.
 #define __global__
@@ -134,11 +135,17 @@ inline cudaError_t status_or(cudaError_t otherwise) {
   const int lost = lost_with();
   return lost != 0 ? static_cast<cudaError_t>(lost) : otherwise;
 }
+/// What a call returns that fails by itself: cudaGetLastError tells it once more.
+inline cudaError_t failed(cudaError_t status) {
+  last_error() = status;
+  return status;
+}
 inline cudaError_t copied(void* to, const void* from, std::size_t bytes, const void* a,
                           const void* b) {
   if (lost_with() != 0) return status_or(cudaSuccess);
   for (const void* device : {a, b}) {
-    if (device != nullptr && bytes > 0 && bytes_at(device) < bytes) return cudaErrorInvalidValue;
+    if (device != nullptr && bytes > 0 && bytes_at(device) < bytes)
+      return failed(cudaErrorInvalidValue);
   }
   const KernelsMayTouchMemory open;
   if (bytes > 0) std::memcpy(to, from, bytes);
@@ -162,7 +169,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 
 inline cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   if (verbatim::emulation::lost_with() != 0) return verbatim::emulation::status_or(cudaSuccess);
-  if (bytes > verbatim::emulation::bytes_left()) return cudaErrorMemoryAllocation;
+  if (bytes > verbatim::emulation::bytes_left())
+    return verbatim::emulation::failed(cudaErrorMemoryAllocation);
   *p = verbatim::emulation::allocate(bytes);
   return cudaSuccess;
 }
@@ -181,7 +189,8 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes
 }
 inline cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t) {
   if (verbatim::emulation::lost_with() != 0) return verbatim::emulation::status_or(cudaSuccess);
-  if (bytes > 0 && verbatim::emulation::bytes_at(p) < bytes) return cudaErrorInvalidValue;
+  if (bytes > 0 && verbatim::emulation::bytes_at(p) < bytes)
+    return verbatim::emulation::failed(cudaErrorInvalidValue);
   const verbatim::emulation::KernelsMayTouchMemory open;
   if (bytes > 0) std::memset(p, value, bytes);
   return cudaSuccess;
@@ -192,7 +201,10 @@ inline cudaError_t cudaMemGetInfo(std::size_t* left, std::size_t* all) {
   return verbatim::emulation::status_or(cudaSuccess);
 }
 inline cudaError_t cudaDeviceSynchronize() { return verbatim::emulation::status_or(cudaSuccess); }
-inline cudaError_t cudaGetLastError() { return verbatim::emulation::status_or(cudaSuccess); }
+inline cudaError_t cudaGetLastError() {
+  const int last = std::exchange(verbatim::emulation::last_error(), 0);
+  return verbatim::emulation::status_or(static_cast<cudaError_t>(last));
+}
 
 // Streams: everything happens when it is asked for.
 
@@ -215,8 +227,9 @@ struct cudaDeviceProp {
 inline cudaError_t cudaGetDeviceCount(int* count) {
   const auto& device = verbatim::emulation::device();
   *count = device.count;
-  if (device.driver_version < device.runtime_version) return cudaErrorInsufficientDriver;
-  return device.count == 0 ? cudaErrorNoDevice : cudaSuccess;
+  if (device.driver_version < device.runtime_version)
+    return verbatim::emulation::failed(cudaErrorInsufficientDriver);
+  return device.count == 0 ? verbatim::emulation::failed(cudaErrorNoDevice) : cudaSuccess;
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   const auto& device = verbatim::emulation::device();

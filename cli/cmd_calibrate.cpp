@@ -231,7 +231,7 @@ void add_calibrate(CLI::App& replay, Context& context) {
       ->check(number(0.0001, 0.5))
       ->capture_default_str();
   command->add_option("--out", flags->out, "write the calibration here, for replay --calibration");
-  command->add_option("--backend", flags->options.backend, "scalar, avx2, avx512 or auto")
+  command->add_option("--backend", flags->options.backend, "scalar, avx2, avx512, auto or cuda")
       ->capture_default_str();
   command->add_option("--threads", flags->options.threads, "0: all cores")
       ->check(whole_number(0, kThreadsMax));

@@ -46,11 +46,16 @@ Result<std::shared_ptr<Engine>> load_engine(const EngineFlags& flags) {
   if (!path) return path.error();
   local_engine::EngineOptions options;
   options.backend = flags.backend;
+  options.cuda_fallback = flags.cuda_fallback;
   options.profile = flags.profile;
   options.threads = flags.threads;
   options.prefill_chunk = flags.prefill_chunk;
   options.prefix_cache = !flags.no_prefix_cache;
-  return Engine::load(*path, options);
+  auto engine = Engine::load(*path, options);
+  if (engine && !(*engine)->fallback_reason().empty())
+    std::cerr << "verbatim: the processor computes in place of the device: "
+              << one_line((*engine)->fallback_reason()) << '\n';
+  return engine;
 }
 
 /// The names that templates know: bos_token and eos_token.

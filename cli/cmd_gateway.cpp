@@ -97,7 +97,7 @@ Result<void> check_config(const gateway::GatewayConfig& config) {
     }
   }
   if (auto usable = gateway::check_start(config); !usable) return usable.error();
-  if (auto known = kernels::parse_backend(config.engine.backend); !known) return known.error();
+  if (auto known = local_engine::check_backend(config.engine); !known) return known.error();
   if (auto known = kernels::parse_profile(config.engine.profile); !known) return known.error();
   if (config.admin_enabled && config.listen.port != 0 &&
       config.listen.str() == config.admin.str()) {
@@ -308,6 +308,12 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
 
   auto models = gateway::load_models(*config);
   if (!models) return fail(models.error());
+  for (const auto& model : *models) {
+    if (const auto reason = model.engine->fallback_reason(); !reason.empty()) {
+      std::cerr << "verbatim: the processor serves model " << one_line(model.name + ": " + reason)
+                << '\n';
+    }
+  }
   // Before there is a log: a start that fails leaves no folder behind.
   auto addresses = gateway::BoundAddresses::take(*config);
   if (!addresses) return fail(addresses.error());

@@ -527,7 +527,7 @@ void add_replay(CLI::App& app, Context& context) {
       ->add_option("--against-backend", flags->against_backend,
                    "compare the layers with those that another backend computes")
       ->check(CLI::IsMember({"scalar", "avx2", "avx512"}));
-  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512 or auto")
+  command->add_option("--backend", flags->engine.backend, "scalar, avx2, avx512, auto or cuda")
       ->capture_default_str();
   command
       ->add_option(

@@ -319,7 +319,14 @@ void EngineFlags::add(CLI::App& command) {
   add_model_option(command, model);
   command.add_option("--profile", profile, "f32-k256/1 or mma-hopper/1: other bits")
       ->capture_default_str();
-  command.add_option("--backend", backend, "scalar, avx2, avx512 or auto: the same bits")
+  command
+      .add_option("--backend", backend,
+                  "scalar, avx2, avx512 or auto (of the processor), or cuda: the same bits")
+      ->capture_default_str();
+  command
+      .add_option("--cuda-fallback", cuda_fallback,
+                  "where the CUDA device cannot serve: refuse, or cpu, with the same bits")
+      ->check(CLI::IsMember({"refuse", "cpu"}))
       ->capture_default_str();
   command.add_option("--threads", threads, "0: all cores")->check(whole_number(0, kThreadsMax));
   command.add_option("--prefill-chunk", prefill_chunk, "prompt tokens a pass")

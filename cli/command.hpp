@@ -128,7 +128,7 @@ void add_model_option(CLI::App& command, std::string& model);
 
 /// Options for the engine that several subcommands take.
 struct EngineFlags {
-  std::string model, profile = "f32-k256/1", backend = "auto";
+  std::string model, profile = "f32-k256/1", backend = "auto", cuda_fallback = "refuse";
   int threads = 0;
   std::size_t prefill_chunk = 256;
   bool no_prefix_cache = false;

@@ -79,7 +79,9 @@ OrderedJson result_json(const local_engine::Engine& engine,
                       {"top_p", request.sampling.top_p},
                       {"min_p", request.sampling.min_p}};
   json["numerics_profile"] = engine.profile();
-  json["backend"] = engine.backend();
+  std::string backends;
+  for (const auto& name : result.backends) backends += (backends.empty() ? "" : ",") + name;
+  json["backend"] = backends.empty() ? engine.backend() : backends;
   json["tokens"] = std::move(tokens);
   json["timing"] = {
       {"prefill_tokens_per_s",

@@ -1,6 +1,9 @@
 // The program: reads the command line and hands over to one subcommand.
 
 #include "cli/command.hpp"
+#ifdef VERBATIM_HAVE_CUDA
+#include "local_engine/cuda/backend.hpp"
+#endif
 
 #include <malloc.h>
 
@@ -110,6 +113,9 @@ void keep_freed_memory() {
 
 int main(int argc, char** argv) {
   keep_freed_memory();
+#ifdef VERBATIM_HAVE_CUDA
+  verbatim::local_engine::provide(verbatim::local_engine::cuda::backend());
+#endif
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

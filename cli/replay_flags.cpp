@@ -63,18 +63,12 @@ Result<std::vector<replay::ModelPlace>> named_places(const std::vector<std::stri
 }
 
 Result<local_engine::EngineOptions> engine_options(const EngineFlags& flags) {
-  if (flags.backend != "auto") {
-    const auto backend = kernels::parse_backend(flags.backend);
-    if (!backend) return backend.error();
-    if (!kernels::supported(*backend)) {
-      return Error{Errc::unsupported, "this machine cannot run the backend " + flags.backend,
-                   "--backend", "use auto"};
-    }
-  }
   local_engine::EngineOptions options;
   options.backend = flags.backend;
+  options.cuda_fallback = flags.cuda_fallback;
   options.threads = flags.threads;
   options.profile = flags.profile;
+  if (const auto known = local_engine::check_backend(options); !known) return known.error();
   return options;
 }
 

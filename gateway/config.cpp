@@ -302,6 +302,7 @@ std::string describe_config(const GatewayConfig& config) {
                      {"keep_alive_comment_ms", timeouts.keep_alive_comment.count()}};
   const local_engine::EngineOptions& engine = config.engine;
   out["engine"] = {{"backend", engine.backend},
+                   {"cuda_fallback", engine.cuda_fallback},
                    {"profile", engine.profile},
                    {"threads", engine.threads},
                    {"batch_rows_max", engine.batch_rows_max},
@@ -330,8 +331,9 @@ std::string_view needs_restart(const GatewayConfig& now, const GatewayConfig& ne
     return "model";
   }
   const local_engine::EngineOptions &a = now.engine, &b = next.engine;
-  const bool same_engine = a.backend == b.backend && a.profile == b.profile &&
-                           a.threads == b.threads && a.batch_rows_max == b.batch_rows_max &&
+  const bool same_engine = a.backend == b.backend && a.cuda_fallback == b.cuda_fallback &&
+                           a.profile == b.profile && a.threads == b.threads &&
+                           a.batch_rows_max == b.batch_rows_max &&
                            a.prefill_chunk == b.prefill_chunk && a.kv_bytes_max == b.kv_bytes_max &&
                            a.queue_max == b.queue_max && a.prefix_cache == b.prefix_cache;
   return same_engine ? "" : "engine";

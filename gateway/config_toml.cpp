@@ -267,6 +267,8 @@ Reader::Keys timeout_keys(Reader& r, Timeouts& t) {
 
 Reader::Keys engine_keys(Reader& r, local_engine::EngineOptions& e) {
   return {{"backend", r.text(e.backend)},
+          {"cuda_fallback", r.one_of({{"refuse", [&e] { e.cuda_fallback = "refuse"; }},
+                                      {"cpu", [&e] { e.cuda_fallback = "cpu"; }}})},
           {"profile", r.text(e.profile)},
           {"threads", r.count(e.threads, 0, 1024)},
           {"batch_rows_max", r.count(e.batch_rows_max, 1, 1 << 20)},

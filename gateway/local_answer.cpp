@@ -293,9 +293,27 @@ std::string LocalAnswer::end(const std::vector<LocalChoice>& choices) const {
 
 // ---- for the record
 
+namespace {
+
+/// Those that computed the output, each once: "cuda", or "cuda,avx512" of answers that were moved on their way.
+std::string backends_of(const local_engine::Engine& engine,
+                        const std::vector<LocalChoice>& choices) {
+  std::vector<std::string> names;
+  for (const LocalChoice& choice : choices) {
+    for (const std::string& name : choice.result.backends) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text.empty() ? engine.backend() : text;
+}
+
+}  // namespace
+
 Json describe_engine(const local_engine::Engine& engine, const std::vector<LocalChoice>& choices) {
   Json out = {{"numerics_profile", engine.profile()},
-              {"backend", engine.backend()},
+              {"backend", backends_of(engine, choices)},
               {"build", local_engine::build_id()},
               {"weights_sha256", engine.fingerprint().weights_sha256.hex()},
               {"answer_format", kAnswerFormat},

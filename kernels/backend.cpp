@@ -64,8 +64,8 @@ Result<Backend> parse_backend(std::string_view text) {
                  "use auto"};
   }
   if (text == "cuda") {
-    return Error{Errc::unsupported, "the engine does not compute on CUDA in this version",
-                 "backend", "use auto: the bits are the same"};
+    return Error{Errc::unsupported, "cuda is no backend of the processor", "backend",
+                 "use auto: the bits are the same"};
   }
   return Error{Errc::invalid_input, "no backend is named '" + std::string(text) + "'", "backend",
                "use scalar, avx2, avx512 or auto"};

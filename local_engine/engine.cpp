@@ -2,8 +2,10 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/profile.hpp"
+#include "local_engine/cuda_backend.hpp"
 #include "local_engine/fingerprint_files.hpp"
 #include "local_engine/job.hpp"
+#include "local_engine/model/cpu_model.hpp"
 #include "local_engine/model/model.hpp"
 #include "local_engine/scheduler.hpp"
 
@@ -24,9 +26,16 @@ struct Core {
   std::unique_ptr<Model> model;
   std::unique_ptr<Scheduler> scheduler;
   JobContext context;
+  EngineOptions options;
   float suggested_penalty = 1;
+  std::size_t kv_positions_max = 0;
+  std::optional<HostModel> host;  // what the model is made of once more, if the device fails
+  kernels::Backend host_backend = kernels::Backend::scalar;
+  std::optional<Error> lost;  // the device computes nothing any more, and nothing else may
 
-  std::mutex mutex;  // guards the members below
+  std::mutex mutex;     // guards the members below
+  std::string backend;  // as context.backend, for other threads
+  std::string fallback_reason;
   std::condition_variable changed;
   std::deque<std::shared_ptr<Job>> waiting;
   std::vector<std::pair<std::shared_ptr<Job>, Error>>
@@ -34,8 +43,13 @@ struct Core {
   bool stopping = false;
 
   void run();
+  void step();
   void end_refused_and_cancelled();
   void admit_waiting();
+  void refuse_waiting(const Error& error);
+  [[nodiscard]] Result<void> use_processor(const std::string& reason);
+  void use(std::unique_ptr<Model> chosen, std::string reason);
+  void move_to_processor(const Error& reason);
 };
 
 Error shutting_down() { return {Errc::unavailable, "the engine is shutting down", "", ""}; }
@@ -79,6 +93,68 @@ void Core::admit_waiting() {
   }
 }
 
+void Core::use(std::unique_ptr<Model> chosen, std::string reason) {
+  // What reads the old model goes first: the cache of prefixes holds its blocks.
+  scheduler = nullptr;
+  model = std::move(chosen);
+  scheduler = std::make_unique<Scheduler>(*model, options);
+  context.backend = model->backend_name();
+  const std::lock_guard lock(mutex);
+  backend = context.backend;
+  fallback_reason = std::move(reason);
+}
+
+Result<void> Core::use_processor(const std::string& reason) {
+  auto chosen = CpuModel::make(*host, host_backend, *kernels::parse_profile(options.profile));
+  if (!chosen) return chosen.error();
+  use(std::move(*chosen), reason);
+  host.reset();  // the model keeps what it needs
+  return {};
+}
+
+/// The running jobs go on with the bits that they would have had: they come first, in their order.
+void Core::move_to_processor(const Error& reason) {
+  const auto jobs = scheduler->take_all();
+  for (const auto& job : jobs) job->restart();
+  if (const auto moved = use_processor(reason.message()); !moved) {
+    for (const auto& job : jobs) job->fail(moved.error());
+    lost = moved.error();
+    return;
+  }
+  const std::lock_guard lock(mutex);
+  waiting.insert(waiting.begin(), jobs.begin(), jobs.end());
+}
+
+void Core::refuse_waiting(const Error& error) {
+  std::deque<std::shared_ptr<Job>> left;
+  {
+    const std::lock_guard lock(mutex);
+    left.swap(waiting);
+  }
+  for (const auto& job : left) job->fail(error);
+}
+
+void Core::step() {
+  try {
+    admit_waiting();
+    // Weights that changed on disk would give answers under a name that is no longer theirs.
+    if (const auto same = model->check_files(); same) {
+      scheduler->step();
+    } else {
+      scheduler->abort(same.error());
+    }
+  } catch (const DeviceFailure& failure) {
+    if (host) {
+      move_to_processor(failure.error());
+    } else {
+      scheduler->abort(failure.error());
+      if (failure.lost()) lost = failure.error();
+    }
+  } catch (const std::bad_alloc&) {
+    scheduler->abort({Errc::unavailable, "out of memory", "", "allow less KV cache"});
+  }
+}
+
 void Core::run() {
   kernels::make_floating_point_exact();
   for (;;) {
@@ -90,26 +166,15 @@ void Core::run() {
       if (stopping) break;
     }
     end_refused_and_cancelled();
-    admit_waiting();
-    try {
-      // Weights that changed on disk would give answers under a name that is no longer theirs.
-      if (const auto same = model->check_files(); same) {
-        scheduler->step();
-      } else {
-        scheduler->abort(same.error());
-      }
-    } catch (const std::bad_alloc&) {
-      scheduler->abort({Errc::unavailable, "out of memory", "", "allow less KV cache"});
+    if (lost) {
+      refuse_waiting(*lost);
+    } else {
+      step();
     }
   }
   end_refused_and_cancelled();
   scheduler->abort(shutting_down());
-  std::deque<std::shared_ptr<Job>> left;
-  {
-    const std::lock_guard lock(mutex);
-    left.swap(waiting);
-  }
-  for (const auto& job : left) job->fail(shutting_down());
+  refuse_waiting(shutting_down());
 }
 
 class RunningGeneration final : public Generation {
@@ -129,17 +194,17 @@ class RunningGeneration final : public Generation {
   std::shared_ptr<Job> job_;
 };
 
-class CpuEngine final : public Engine {
+class LocalEngine final : public Engine {
  public:
-  CpuEngine(std::shared_ptr<Core> core, const EngineOptions& options, Fingerprint fingerprint,
-            std::shared_ptr<const ChatTemplate> chat_template)
+  LocalEngine(std::shared_ptr<Core> core, const EngineOptions& options, Fingerprint fingerprint,
+              std::shared_ptr<const ChatTemplate> chat_template)
       : core_(std::move(core)),
         options_(options),
         fingerprint_(std::move(fingerprint)),
         chat_template_(std::move(chat_template)),
         thread_([core = core_] { core->run(); }) {}
 
-  ~CpuEngine() override {
+  ~LocalEngine() override {
     {
       const std::lock_guard lock(core_->mutex);
       core_->stopping = true;
@@ -172,16 +237,19 @@ class CpuEngine final : public Engine {
   std::shared_ptr<const Tokenizer> tokenizer() const override { return core_->context.tokenizer; }
   std::shared_ptr<const ChatTemplate> chat_template() const override { return chat_template_; }
   std::string backend() const override {
-    return std::string(kernels::name(core_->model->backend()));
+    const std::lock_guard lock(core_->mutex);
+    return core_->backend;
   }
-  std::string profile() const override {
-    return std::string(kernels::name(core_->model->profile()));
+  std::string fallback_reason() const override {
+    const std::lock_guard lock(core_->mutex);
+    return core_->fallback_reason;
   }
+  std::string profile() const override { return options_.profile; }
   std::size_t context_max() const override { return core_->context.context_max; }
   std::size_t vocab_size() const override { return core_->context.vocab_size; }
   std::size_t hidden_size() const override { return core_->context.hidden_size; }
   const std::vector<TokenId>& eos_ids() const override { return core_->context.eos_ids; }
-  std::size_t kv_positions_max() const override { return core_->scheduler->positions_max(); }
+  std::size_t kv_positions_max() const override { return core_->kv_positions_max; }
   float suggested_repetition_penalty() const override { return core_->suggested_penalty; }
 
  private:
@@ -225,13 +293,59 @@ float suggested_penalty(const Json& generation_config) {
   return penalty > 0 && penalty <= 100 ? penalty : 1;
 }
 
-Result<kernels::Backend> choose_backend(const EngineOptions& options) {
-  if (options.backend == "cuda")
-    return Error{Errc::unsupported, "backend cuda is not in this build", "", "use auto"};
-  return kernels::parse_backend(options.backend);
+const CudaBackend* provided = nullptr;
+
+bool wants_cuda(const EngineOptions& options) { return options.backend == "cuda"; }
+bool may_fall_back(const EngineOptions& options) { return options.cuda_fallback == "cpu"; }
+
+/// Of the processor, which says what is to be said of logits whatever computes them.
+Result<kernels::Backend> processor_backend(const EngineOptions& options) {
+  return wants_cuda(options) ? kernels::best_backend() : kernels::parse_backend(options.backend);
+}
+
+Result<std::string> find_device() {
+  if (provided == nullptr)
+    return Error{Errc::unsupported, "this build has no CUDA kernels", "backend",
+                 "use auto: the bits are the same; or build with nvcc"};
+  return provided->device();
+}
+
+/// The model where it was asked for, or where it may be instead.
+Result<void> place(Core& core, HostModel host, kernels::Profile profile) {
+  core.host = std::move(host);
+  if (!wants_cuda(core.options)) return core.use_processor("");
+  const auto device = find_device();
+  auto on_device = device ? provided->load(*core.host, core.host_backend, profile)
+                          : Result<std::unique_ptr<Model>>(device.error());
+  if (on_device) {
+    core.use(std::move(*on_device), "");
+    if (!may_fall_back(core.options)) core.host.reset();
+    return {};
+  }
+  if (!may_fall_back(core.options)) return on_device.error();
+  return core.use_processor(on_device.error().message());
 }
 
 }  // namespace
+
+void provide(const CudaBackend& backend) {
+  static CudaBackend kept;
+  kept = backend;
+  provided = &kept;
+}
+
+const CudaBackend* cuda_backend() { return provided; }
+
+Result<void> check_backend(const EngineOptions& options) {
+  if (options.cuda_fallback != "refuse" && !may_fall_back(options))
+    return Error{Errc::invalid_input, "no fallback is named '" + options.cuda_fallback + "'",
+                 "cuda_fallback", "use refuse or cpu"};
+  if (const auto known = processor_backend(options); !known) return known.error();
+  if (!wants_cuda(options) || may_fall_back(options)) return {};
+  const auto device = find_device();
+  if (!device) return device.error();
+  return {};
+}
 
 bool knows_profile(const std::string& name) { return kernels::parse_profile(name).has_value(); }
 
@@ -249,8 +363,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path,
   // 1. What was asked for, before anything is read.
   const auto profile = kernels::parse_profile(options.profile);
   if (!profile) return profile.error();
-  const auto backend = choose_backend(options);
-  if (!backend) return backend.error();
+  if (const auto known = check_backend(options); !known) return known.error();
   if (options.batch_rows_max == 0 || options.prefill_chunk == 0 || options.threads < 0)
     return Error{Errc::invalid_input, "an engine option is zero or negative", "", ""};
 
@@ -258,9 +371,11 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path,
   const auto files = open_model(path);
   if (!files) return files.error();
   auto core = std::make_shared<Core>();
-  auto model = Model::load(*files, *backend, options.threads, *profile);
-  if (!model) return model.error();
-  core->model = std::move(*model);
+  core->options = options;
+  core->host_backend = *processor_backend(options);
+  auto host = load_host_model(*files, options.threads);
+  if (!host) return host.error();
+  if (const auto placed = place(*core, std::move(*host), *profile); !placed) return placed.error();
   auto identity = fingerprint_of(*files);
   if (!identity) return identity.error();
 
@@ -285,9 +400,9 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::filesystem::path& path,
   core->context.context_max = config.context_max;
   core->context.eos_ids = config.eos_ids;
   core->suggested_penalty = suggested_penalty(files->generation_config);
-  core->scheduler = std::make_unique<Scheduler>(*core->model, options);
+  core->kv_positions_max = core->scheduler->positions_max();
   return std::shared_ptr<Engine>(
-      std::make_shared<CpuEngine>(core, options, std::move(*identity), std::move(chat_template)));
+      std::make_shared<LocalEngine>(core, options, std::move(*identity), std::move(chat_template)));
 }
 
 }  // namespace verbatim::local_engine

@@ -23,7 +23,11 @@
 namespace verbatim::local_engine {
 
 struct EngineOptions {
-  std::string backend = "auto";           ///< scalar, avx2, avx512, cuda, auto: same bits
+  std::string backend = "auto";  ///< scalar, avx2, avx512, cuda, auto (of the processor): same bits
+  /// What becomes of requests where the backend is cuda, and the device is missing, fails or is out of memory: refuse
+  /// (`unavailable`), or cpu, which serves them with the same bits, and goes on with those that had begun. For that the
+  /// weights stay in the host's memory too.
+  std::string cuda_fallback = "refuse";
   std::string profile = "f32-k256/1";     ///< or mma-hopper/1: other bits
   int threads = 0;                        ///< 0: all cores
   std::size_t batch_rows_max = 256;       ///< rows (tokens) in one forward pass
@@ -73,6 +77,8 @@ struct GenerationResult {
   double prefill_seconds = 0, decode_seconds = 0;
   std::optional<LayerDigests> layer_digests;  ///< if asked for: of every position that was computed
   std::vector<TopActivations> top_activations;  ///< if asked for: of each 32 output tokens
+  std::vector<std::string>
+      backends;  ///< that computed the output, in order: more than one if it was moved
 };
 
 /// One running generation. Destroying it does not cancel; cancel() does.
@@ -114,7 +120,10 @@ class Engine {
   /// Null when the model has none (then only ids go in and out).
   [[nodiscard]] virtual std::shared_ptr<const Tokenizer> tokenizer() const = 0;
   [[nodiscard]] virtual std::shared_ptr<const ChatTemplate> chat_template() const = 0;
-  [[nodiscard]] virtual std::string backend() const = 0;  ///< the one in use
+  [[nodiscard]] virtual std::string backend()
+      const = 0;  ///< the one in use; may change with cuda_fallback
+  /// Why the backend that was asked for does not serve, in one line; "" while it does.
+  [[nodiscard]] virtual std::string fallback_reason() const { return ""; }
   [[nodiscard]] virtual std::string profile() const = 0;
   [[nodiscard]] virtual std::size_t context_max() const = 0;  ///< positions
   [[nodiscard]] virtual std::size_t vocab_size() const = 0;
@@ -130,6 +139,10 @@ class Engine {
 
 /// Whether this build computes under a numerics profile of this name.
 [[nodiscard]] bool knows_profile(const std::string& name);
+
+/// Whether an engine can be asked for these: a name that is none is `invalid_input`; what this build or machine has not,
+/// `unsupported` or `unavailable`. No model is read.
+[[nodiscard]] Result<void> check_backend(const EngineOptions& options);
 
 /// Compiler, version and source digest of this build, as recorded beside every answer.
 [[nodiscard]] std::string build_id();

@@ -100,6 +100,17 @@ void Job::skip(std::size_t positions) {
   result_.cached_prompt_tokens = positions;
 }
 
+void Job::restart() {
+  kv.clear();
+  fed_ = 0;
+  blocks_reserved = 0;
+  restarted_ = true;
+  result_.cached_prompt_tokens = 0;
+  if (!result_.layer_digests) return;
+  result_.layer_digests.emplace(request_.layer_detail);
+  seen_again_ = result_.tokens.size();
+}
+
 std::vector<kernels::TokenCount> Job::seen_before(std::size_t index) const {
   const auto& params = request_.sampling;
   if (params.repetition_penalty == 1 && params.frequency_penalty == 0 &&
@@ -174,10 +185,16 @@ bool Job::accept(RowOutcome outcome, std::span<const float> hidden) {
     return true;
   }
   // 1. What was computed. The row that chose EOS counts too.
-  digest_.update(outcome.digest.view());
   if (auto* digests = layer_digests())
-    digests->add({LayerStage::kAfterLayers, Operator::logits}, prompt_ - 1 + result_.tokens.size(),
-                 outcome.info.row_digest8);
+    digests->add({LayerStage::kAfterLayers, Operator::logits},
+                 prompt_ - 1 + result_.tokens.size() - seen_again_, outcome.info.row_digest8);
+  if (seen_again_ > 0) {
+    --seen_again_;
+    return false;
+  }
+  if (result_.backends.empty() || result_.backends.back() != context_.backend)
+    result_.backends.push_back(context_.backend);
+  digest_.update(outcome.digest.view());
   if (activations_) activations_->add(hidden);
   TokenInfo info = std::move(outcome.info);
   const TokenId id = info.id;

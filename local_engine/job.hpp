@@ -28,6 +28,7 @@ struct JobContext {
   std::size_t context_max = 0;
   std::vector<TokenId> eos_ids;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
+  std::string backend;  ///< that computes now; written between passes, on the engine's thread
 };
 
 /// What one row of logits says: computed by any thread, from the row and the job's state before it.
@@ -65,12 +66,19 @@ class Job {
     return result_.layer_digests ? &*result_.layer_digests : nullptr;
   }
   /// Nothing of it may come from a cache.
-  [[nodiscard]] bool computes_all() const { return scoring_ || result_.layer_digests.has_value(); }
+  [[nodiscard]] bool computes_all() const {
+    return scoring_ || restarted_ || result_.layer_digests.has_value();
+  }
   /// Rows that could be computed now: 1 when decoding, more while prompt or forced output remain.
   [[nodiscard]] std::size_t pending() const { return feed_end_ - fed_; }
   [[nodiscard]] bool decoding() const { return fed_ >= prompt_ && !scoring_; }
-  [[nodiscard]] bool wants_logits(std::size_t position) const { return position + 1 >= prompt_; }
+  [[nodiscard]] bool wants_logits(std::size_t position) const {
+    return position + 1 >= prompt_ + result_.tokens.size() - seen_again_;
+  }
   void advance(std::size_t rows) { fed_ += rows; }
+  /// Its keys and values are gone: everything is fed again, the outputs so far too. What comes out goes on where it was,
+  /// since decoding and prefill have the same bits; digests of layers are made anew.
+  void restart();
   /// The first `positions` are in the cache already.
   void skip(std::size_t positions);
 
@@ -108,6 +116,8 @@ class Job {
 
   std::vector<TokenId> ids_;
   std::size_t prompt_ = 0, fed_ = 0;
+  bool restarted_ = false;
+  std::size_t seen_again_ = 0;   // outputs whose rows come once more, for their digests alone
   std::size_t feed_end_ = 0;     // ids_ that may be fed
   std::size_t outputs_max_ = 0;  // output tokens at most
   std::vector<std::pair<TokenId, double>> bias_;

@@ -1,5 +1,6 @@
 #include "local_engine/kv_cache.hpp"
 
+#include "kernels/memory.hpp"
 #include "schema/error.hpp"
 
 #include <utility>
@@ -17,13 +18,20 @@ std::vector<TokenId> edge(std::span<const TokenId> ids, std::size_t index) {
 }  // namespace
 
 // 256 positions of f32 are a multiple of 64 bytes in every page, so each page is aligned when the first is.
-KvPool::KvPool(std::size_t layers, std::size_t page_floats)
-    : shelf_(std::make_shared<Shelf>()), page_floats_(page_floats) {
+KvPool::KvPool(std::size_t layers, std::size_t page_floats, Allocate allocate)
+    : shelf_(std::make_shared<Shelf>()), page_floats_(page_floats), allocate_(std::move(allocate)) {
   shelf_->block_bytes = 2 * layers * page_floats * sizeof(float);
 }
 
+KvPool::Allocate KvPool::host_memory() {
+  return [](std::size_t bytes) {
+    const auto memory = std::make_shared<kernels::AlignedMemory>(bytes);
+    return std::shared_ptr<std::byte>(memory, memory->get());
+  };
+}
+
 std::shared_ptr<KvBlock> KvPool::take() const {
-  kernels::AlignedMemory memory;
+  std::shared_ptr<std::byte> memory;
   {
     const std::lock_guard lock(shelf_->mutex);
     if (!shelf_->idle.empty()) {
@@ -31,7 +39,7 @@ std::shared_ptr<KvBlock> KvPool::take() const {
       shelf_->idle.pop_back();
     }
   }
-  if (memory.get() == nullptr) memory = kernels::AlignedMemory(shelf_->block_bytes);
+  if (memory == nullptr) memory = allocate_(shelf_->block_bytes);
   return {
       new KvBlock(std::move(memory), page_floats_), [shelf = shelf_](KvBlock* block) {
         const std::unique_ptr<KvBlock> ended(block);

@@ -2,11 +2,11 @@
 // Keys and values in blocks of 256 positions, shared between sequences that begin alike.
 
 #include "kernels/attention/attention.hpp"
-#include "kernels/memory.hpp"
 #include "local_engine/token.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,11 +16,12 @@
 
 namespace verbatim::local_engine {
 
-/// Keys and values of 256 consecutive positions in all layers: (layers, k then v, kv_page_floats).
-/// A block that a sequence has filled is never written again, so that others may read it.
+/// Keys and values of 256 consecutive positions in all layers: (layers, k then v, kv_page_floats), in the memory of whoever
+/// computes with them, the host's or a device's. A block that a sequence has filled is never written again, so that
+/// others may read it.
 class KvBlock {
  public:
-  KvBlock(kernels::AlignedMemory memory, std::size_t page_floats)
+  KvBlock(std::shared_ptr<std::byte> memory, std::size_t page_floats)
       : memory_(std::move(memory)), page_floats_(page_floats) {}
   [[nodiscard]] kernels::KvPage page(std::size_t layer) const {
     float* const first = reinterpret_cast<float*>(memory_.get());
@@ -29,7 +30,7 @@ class KvBlock {
 
  private:
   friend class KvPool;
-  kernels::AlignedMemory memory_;
+  std::shared_ptr<std::byte> memory_;
   std::size_t page_floats_;
 };
 
@@ -37,7 +38,11 @@ class KvBlock {
 /// page that it gives. Blocks may outlive the pool, and end on any thread.
 class KvPool {
  public:
-  KvPool(std::size_t layers, std::size_t page_floats);
+  /// Memory for a block, aligned to 64, not initialised. Throws when there is none: std::bad_alloc, DeviceFailure.
+  using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+  [[nodiscard]] static Allocate host_memory();
+
+  KvPool(std::size_t layers, std::size_t page_floats, Allocate allocate = host_memory());
   [[nodiscard]] std::size_t block_bytes() const { return shelf_->block_bytes; }
   /// Not initialised: it holds what a sequence before left there, which attention never reads.
   [[nodiscard]] std::shared_ptr<KvBlock> take() const;
@@ -49,10 +54,11 @@ class KvPool {
   struct Shelf {
     std::size_t block_bytes = 0;
     std::mutex mutex;
-    std::vector<kernels::AlignedMemory> idle;
+    std::vector<std::shared_ptr<std::byte>> idle;
   };
   std::shared_ptr<Shelf> shelf_;
   std::size_t page_floats_;
+  Allocate allocate_;
 };
 
 /// The blocks of one sequence, by layer as the attention kernel wants them.

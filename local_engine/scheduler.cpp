@@ -41,7 +41,7 @@ Result<void> Scheduler::admit(const std::shared_ptr<Job>& job) {
   }
   job->skip(job->kv.blocks() * kernels::kBlock);
   job->blocks_reserved = wanted;
-  job->started_us = clock_.steady_us();
+  if (job->started_us == 0) job->started_us = clock_.steady_us();
   blocks_reserved_ += wanted;
   running_.push_back(job);
   return {};
@@ -58,6 +58,11 @@ void Scheduler::abort(const Error& error) {
     release(job);
     job->fail(error);
   }
+}
+
+std::deque<std::shared_ptr<Job>> Scheduler::take_all() {
+  blocks_reserved_ = 0;
+  return std::exchange(running_, {});
 }
 
 void Scheduler::drop_cancelled() {
@@ -147,7 +152,8 @@ void Scheduler::deliver(const std::vector<Planned>& planned, const std::vector<F
     kernels::run_tasks(pool, count, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         const auto& [job, index] = wanted[first + i];
-        outcomes[first + i] = job->evaluate(model_.backend(), {logits + i * vocab, vocab}, index);
+        outcomes[first + i] =
+            job->evaluate(model_.host_backend(), {logits + i * vocab, vocab}, index);
       }
     });
   }

@@ -31,6 +31,8 @@ class Scheduler {
   void step();
   /// Ends every job with this error.
   void abort(const Error& error);
+  /// Lets go of every job, in the order in which they would have been served.
+  [[nodiscard]] std::deque<std::shared_ptr<Job>> take_all();
 
  private:
   struct Planned {

@@ -1,9 +1,9 @@
-// Mixture of experts: Model::mix_experts. Numerics section 6.
+// Mixture of experts: CpuModel::mix_experts. Numerics section 6.
 
 #include "kernels/elementary/elementary.hpp"
 #include "kernels/elementwise/elementwise.hpp"
 #include "kernels/logits/logits.hpp"
-#include "local_engine/model/model.hpp"
+#include "local_engine/model/cpu_model.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -63,8 +63,8 @@ struct Gates {
 
 }  // namespace
 
-void Model::mix_experts(std::size_t index, std::span<ForwardRow> pass, float* out) {
-  const LayerWeights& layer = weights_.layers[index];
+void CpuModel::mix_experts(std::size_t index, std::span<ForwardRow> pass, float* out) {
+  const LayerWeights& layer = weights_->layers[index];
   const std::size_t rows = pass.size();
   const std::size_t width = config_.hidden_size, count = config_.moe.experts;
   std::vector<float> logits(rows * count);
@@ -74,7 +74,7 @@ void Model::mix_experts(std::size_t index, std::span<ForwardRow> pass, float* ou
   for (std::size_t r = 0; r < rows; ++r) {
     const std::span<const float> row(logits.data() + r * count, count);
     // What is not finite has no ranks: the row's request ends, and no expert computes for it.
-    const bool finite = kernels::all_finite(backend_, row);
+    const bool finite = kernels::all_finite(host_backend(), row);
     if (!finite) pass[r].range = true;
     routings.push_back(finite ? route(row, config_.moe) : Routing{});
   }
@@ -114,7 +114,7 @@ void Model::mix_experts(std::size_t index, std::span<ForwardRow> pass, float* ou
   std::fill_n(out, rows * width, 0.0f);
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t rank = 0; rank < routings[r].weights.size(); ++rank)
-      kernels::fma_in_place(backend_, out + r * width, routings[r].weights[rank],
+      kernels::fma_in_place(host_backend(), out + r * width, routings[r].weights[rank],
                             branches.data() + (r * config_.moe.experts_per_token + rank) * width,
                             width);
   }

@@ -1,5 +1,6 @@
 #include "local_engine/model/weights.hpp"
 
+#include "kernels/backend.hpp"
 #include "local_engine/model/weight_source.hpp"
 
 #include <algorithm>
@@ -312,6 +313,21 @@ Result<ModelWeights> load_weights(const ModelFiles& files, const ModelConfig& co
   if (const auto checked = source.refuse_unused(); !checked) return checked.error();
   weights.files = files.tensors.files;
   return weights;
+}
+
+Result<HostModel> load_host_model(const ModelFiles& files, int threads) {
+  kernels::make_floating_point_exact();
+  auto config = read_config(files);
+  if (!config) return config.error();
+  HostModel model;
+  model.config = std::move(*config);
+  model.pool = std::make_shared<kernels::ThreadPool>(threads);
+  model.path = files.path.string();
+  auto weights = load_weights(files, model.config, model.pool.get());
+  if (!weights) return weights.error();
+  if (!weights->read_from_files()) weights->files.clear();
+  model.weights = std::make_shared<const ModelWeights>(std::move(*weights));
+  return model;
 }
 
 }  // namespace verbatim::local_engine

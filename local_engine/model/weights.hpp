@@ -7,6 +7,8 @@
 #include "local_engine/model/model_files.hpp"
 #include "schema/error.hpp"
 
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace verbatim::local_engine {
@@ -60,5 +62,16 @@ struct ModelWeights {
 /// decides.
 [[nodiscard]] Result<ModelWeights> load_weights(const ModelFiles& files, const ModelConfig& config,
                                                 kernels::ThreadPool* pool);
+
+/// A model in the host's memory: what every backend starts from. Copies share the weights.
+struct HostModel {
+  ModelConfig config;
+  std::shared_ptr<const ModelWeights> weights;
+  std::shared_ptr<kernels::ThreadPool> pool;
+  std::string path;  ///< for errors
+};
+/// Brings the weights into the kernels' form: floats are copied, quantised rows are read from the
+/// mapped file as they are needed. `threads`: of the pool; 0: all cores. Errors as read_config() and load_weights().
+[[nodiscard]] Result<HostModel> load_host_model(const ModelFiles& files, int threads);
 
 }  // namespace verbatim::local_engine

@@ -71,6 +71,8 @@ body_bytes_max = 1024
 idle_ms = 5000
 [engine]
 threads = 2
+backend = "cuda"
+cuda_fallback = "cpu"
 [[upstream]]
 name = "claude"
 url = "https://example.com/v1"
@@ -93,6 +95,8 @@ path = "/models/demo"
   EXPECT_EQ(config.limits.body_bytes_max, 1024u);
   EXPECT_EQ(config.timeouts.idle.count(), 5000);
   EXPECT_EQ(config.engine.threads, 2);
+  EXPECT_EQ(config.engine.backend, "cuda");
+  EXPECT_EQ(config.engine.cuda_fallback, "cpu");
   ASSERT_EQ(config.upstreams.size(), 1u);
   EXPECT_EQ(config.upstreams[0].dialect, Dialect::anthropic);
   EXPECT_EQ(config.models.at(0).name, "demo");

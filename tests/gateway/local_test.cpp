@@ -126,6 +126,17 @@ TEST_F(Local, TheSameResultsAreTheSameBytesInEveryBuild) {
       << all;
 }
 
+TEST_F(Local, TheRecordNamesEveryBackendThatComputed) {
+  const auto backend = [](const std::vector<std::vector<std::string>>& of_choices) {
+    std::vector<gateway::LocalChoice> choices(of_choices.size());
+    for (std::size_t i = 0; i < choices.size(); ++i) choices[i].result.backends = of_choices[i];
+    return gateway::describe_engine(*engine_, choices)["backend"].get<std::string>();
+  };
+  EXPECT_EQ(backend({{"cuda"}, {"cuda"}}), "cuda");
+  EXPECT_EQ(backend({{"cuda", "avx2"}, {"avx2"}}), "cuda,avx2");  // moved on its way
+  EXPECT_EQ(backend({{}}), engine_->backend()) << "nothing was computed";
+}
+
 TEST_F(Local, AStreamSaysTheSameAsTheWholeAnswer) {
   config_.cache = {false, false, false, false, std::chrono::seconds(0), 0};
   start_local();

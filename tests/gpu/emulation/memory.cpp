@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -36,6 +37,17 @@ struct Allocation {
 std::map<std::uintptr_t, Allocation>& allocations() {
   static auto& all = *new std::map<std::uintptr_t, Allocation>;
   return all;
+}
+
+// Blocks of keys and values may end on any thread.
+std::recursive_mutex guard;
+bool hidden = false;
+
+void set_access(const Allocation& a, int protection) {
+  if (mprotect(a.pages, a.page_bytes, protection) != 0) throw std::bad_alloc();
+}
+void set_access_to_all(int protection) {
+  for (const auto& [start, a] : allocations()) set_access(a, protection);
 }
 
 void check(const std::byte* begin, const std::byte* end, std::uintptr_t start,
@@ -102,6 +114,7 @@ void install_handler() {
 }  // namespace
 
 void* allocate(std::size_t bytes) {
+  const std::lock_guard lock(guard);
   install_handler();
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const Schedule& schedule = schedule_in_use();
@@ -120,30 +133,58 @@ void* allocate(std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i)
     start[i] = static_cast<std::byte>(schedule.poison >> (8 * (i % 4)));
   allocations()[reinterpret_cast<std::uintptr_t>(start)] = a;
+  if (hidden) set_access(a, PROT_NONE);
   return start;
 }
 
 void release(void* p) {
   if (p == nullptr) return;
+  const std::lock_guard lock(guard);
   const auto found = allocations().find(reinterpret_cast<std::uintptr_t>(p));
   if (found == allocations().end()) throw Fault("cudaFree of what is no allocation");
   const Allocation a = found->second;
+  if (hidden) set_access(a, PROT_READ | PROT_WRITE);
   check(found->first, a);
   allocations().erase(found);
   munmap(a.mapping, a.mapped);
 }
 
 void check_slack() {
+  const std::lock_guard lock(guard);
   for (const auto& [start, a] : allocations()) check(start, a);
 }
 
 std::size_t bytes_at(const void* p) {
+  const std::lock_guard lock(guard);
   const auto address = reinterpret_cast<std::uintptr_t>(p);
   auto found = allocations().upper_bound(address);
   if (found == allocations().begin()) return 0;
   --found;
   const std::uintptr_t end = found->first + found->second.bytes;
   return address < end ? end - address : 0;
+}
+
+std::size_t bytes_allocated() {
+  const std::lock_guard lock(guard);
+  std::size_t bytes = 0;
+  for (const auto& [start, a] : allocations()) bytes += a.bytes;
+  return bytes;
+}
+
+void hide_from_host(bool hide) {
+  const std::lock_guard lock(guard);
+  hidden = hide;
+  set_access_to_all(hidden ? PROT_NONE : PROT_READ | PROT_WRITE);
+}
+
+KernelsMayTouchMemory::KernelsMayTouchMemory() {
+  guard.lock();
+  if (hidden) set_access_to_all(PROT_READ | PROT_WRITE);
+}
+
+KernelsMayTouchMemory::~KernelsMayTouchMemory() {
+  if (hidden) set_access_to_all(PROT_NONE);
+  guard.unlock();
 }
 
 }  // namespace verbatim::emulation

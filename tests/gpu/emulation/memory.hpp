@@ -16,4 +16,17 @@ void check_slack();
 /// The largest number of bytes at `p` that lie in one allocation; 0 when it is in none.
 std::size_t bytes_at(const void* p);
 
+/// Of all allocations.
+std::size_t bytes_allocated();
+
+/// From here on the host cannot touch device memory but through copies, as on a GPU: an access ends the process.
+void hide_from_host(bool hidden);
+/// While it lives a kernel runs, or a copy.
+class KernelsMayTouchMemory {
+ public:
+  KernelsMayTouchMemory();
+  ~KernelsMayTouchMemory();
+  KernelsMayTouchMemory(const KernelsMayTouchMemory&) = delete;
+};
+
 }  // namespace verbatim::emulation

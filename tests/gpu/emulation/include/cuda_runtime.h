@@ -2,6 +2,7 @@
 // What the kernels' sources use of CUDA, for g++: found before the toolkit's header of this name. Not a CUDA for anything else.
 
 #include "tests/gpu/emulation/block.hpp"
+#include "tests/gpu/emulation/device.hpp"
 #include "tests/gpu/emulation/memory.hpp"
 #include "tests/gpu/emulation/schedule.hpp"
 #include "tests/gpu/emulation/shared_array.hpp"
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 // Markers.
 #define __global__
@@ -107,7 +109,16 @@ inline float __double2float_rn(double a) { return static_cast<float>(a); }
 
 // The part of the runtime that launches, and moves memory.
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorNoDevice = 100 };
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorUnsupportedPtxVersion = 222,
+  cudaErrorIllegalAddress = 700,
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 using cudaStream_t = struct CUstream_st*;
 
@@ -117,11 +128,39 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream = nullptr;
 };
 
-/// Throws Fault instead of returning an error.
+namespace verbatim::emulation {
+
+/// What a call says on a device that is lost, or else `otherwise`.
+inline cudaError_t status_or(cudaError_t otherwise) {
+  const int lost = lost_with();
+  return lost != 0 ? static_cast<cudaError_t>(lost) : otherwise;
+}
+/// What a call returns that fails by itself: cudaGetLastError tells it once more.
+inline cudaError_t failed(cudaError_t status) {
+  last_error() = status;
+  return status;
+}
+inline cudaError_t copied(void* to, const void* from, std::size_t bytes, const void* a,
+                          const void* b) {
+  if (lost_with() != 0) return status_or(cudaSuccess);
+  for (const void* device : {a, b}) {
+    if (device != nullptr && bytes > 0 && bytes_at(device) < bytes)
+      return failed(cudaErrorInvalidValue);
+  }
+  const KernelsMayTouchMemory open;
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+
+}  // namespace verbatim::emulation
+
+/// Throws Fault instead of returning an error of its own.
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...),
                                Args&&... args) {
   const std::tuple<Params...> values(std::forward<Args>(args)...);
+  if (!verbatim::emulation::count_launch()) return verbatim::emulation::status_or(cudaSuccess);
+  const verbatim::emulation::KernelsMayTouchMemory open;
   verbatim::emulation::run_grid(config->gridDim, config->blockDim,
                                 [&] { std::apply(kernel, values); });
   verbatim::emulation::check_slack();
@@ -129,28 +168,85 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 }
 
 inline cudaError_t cudaMalloc(void** p, std::size_t bytes) {
+  if (verbatim::emulation::lost_with() != 0) return verbatim::emulation::status_or(cudaSuccess);
+  if (bytes > verbatim::emulation::bytes_left())
+    return verbatim::emulation::failed(cudaErrorMemoryAllocation);
   *p = verbatim::emulation::allocate(bytes);
   return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* p) {
   verbatim::emulation::release(p);
-  return cudaSuccess;
+  return verbatim::emulation::status_or(cudaSuccess);
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  const void* device = kind == cudaMemcpyHostToDevice ? to : from;
-  if (bytes > 0 && verbatim::emulation::bytes_at(device) < bytes) return cudaErrorInvalidValue;
-  if (bytes > 0) std::memcpy(to, from, bytes);
-  return cudaSuccess;
+  return verbatim::emulation::copied(to, from, bytes,
+                                     kind == cudaMemcpyDeviceToHost ? nullptr : to,
+                                     kind == cudaMemcpyHostToDevice ? nullptr : from);
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
+                                   cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
 }
 inline cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t) {
-  if (bytes > 0 && verbatim::emulation::bytes_at(p) < bytes) return cudaErrorInvalidValue;
+  if (verbatim::emulation::lost_with() != 0) return verbatim::emulation::status_or(cudaSuccess);
+  if (bytes > 0 && verbatim::emulation::bytes_at(p) < bytes)
+    return verbatim::emulation::failed(cudaErrorInvalidValue);
+  const verbatim::emulation::KernelsMayTouchMemory open;
   if (bytes > 0) std::memset(p, value, bytes);
   return cudaSuccess;
 }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaMemGetInfo(std::size_t* left, std::size_t* all) {
+  *left = verbatim::emulation::bytes_left();
+  *all = verbatim::emulation::device().memory_bytes;
+  return verbatim::emulation::status_or(cudaSuccess);
+}
+inline cudaError_t cudaDeviceSynchronize() { return verbatim::emulation::status_or(cudaSuccess); }
+inline cudaError_t cudaGetLastError() {
+  const int last = std::exchange(verbatim::emulation::last_error(), 0);
+  return verbatim::emulation::status_or(static_cast<cudaError_t>(last));
+}
+
+// Streams: everything happens when it is asked for.
+
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = nullptr;
+  return verbatim::emulation::status_or(cudaSuccess);
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return verbatim::emulation::status_or(cudaSuccess);
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+
+// What the device says of itself.
+
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;
+};
 inline cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  const auto& device = verbatim::emulation::device();
+  *count = device.count;
+  if (device.driver_version < device.runtime_version)
+    return verbatim::emulation::failed(cudaErrorInsufficientDriver);
+  return device.count == 0 ? verbatim::emulation::failed(cudaErrorNoDevice) : cudaSuccess;
+}
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  const auto& device = verbatim::emulation::device();
+  *properties = {"emulated device", device.major, device.minor};
   return cudaSuccess;
 }
-inline const char* cudaGetErrorString(cudaError_t) { return "refused by the emulation"; }
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = verbatim::emulation::device().driver_version;
+  return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = verbatim::emulation::device().runtime_version;
+  return cudaSuccess;
+}
+inline const char* cudaGetErrorString(cudaError_t status) {
+  return status == cudaErrorIllegalAddress          ? "an illegal memory access was encountered"
+         : status == cudaErrorUnsupportedPtxVersion ? "the provided PTX was compiled with an "
+                                                      "unsupported toolchain."
+                                                    : "refused by the emulation";
+}

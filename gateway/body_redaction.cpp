@@ -1,6 +1,7 @@
 #include "gateway/body_redaction.hpp"
 
 #include "gateway/body_parts.hpp"
+#include "gateway/gemini.hpp"
 #include "gateway/json_scan.hpp"
 
 #include <algorithm>
@@ -57,17 +58,20 @@ class Redactor {
       : question_(question), body_(question.body), search_(rules, taken) {
     for (const auto& rule : rules) {
       for (const auto& pointer : question.answer ? rule->answer_pointers : rule->pointers) {
-        pointers_.emplace_back(pointer, &rule->name);
+        pointers_.emplace_back(question.answer ? answer_pointer(pointer) : pointer, &rule->name);
       }
     }
   }
 
   BodyRedaction run() {
     BodyParts parts = take_apart(question_.content_type, body_, question_.answer);
-    const bool gemini = is_gemini_answer(question_);
-    if (gemini && parts.form == BodyForm::json && begins_with_bracket(body_)) {
-      parts.parts = items_of(body_);
-    }
+    // How the client wrote the path may hide that it is Google's.
+    const bool unknown = question_.answer && question_.api == Api::generic;
+    const bool array = parts.form == BodyForm::json && begins_with_bracket(body_);
+    const bool gemini = is_gemini_answer(question_) || (unknown && array);
+    if (gemini && array) parts.parts = items_of(body_);
+    if (unknown && array) extend_to_items();
+    if (is_gemini(question_.api) || question_.api == Api::generic) take_either_name();
     if (parts.form == BodyForm::events && question_.answer) extend_to_events();
     const bool pointless = parts.form == BodyForm::text && !pointers_.empty();
     if (parts.form == BodyForm::opaque || pointless) {
@@ -109,6 +113,25 @@ class Redactor {
     std::size_t begin, end;
     bool first;  // of its hit: the mark stands here
   };
+
+  /// Pointers into a whole array reach its items, too, when these are read one by one.
+  void extend_to_items() {
+    const std::size_t count = pointers_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& steps = pointers_[i].first.steps();
+      if (steps.empty()) continue;
+      pointers_.emplace_back(JsonPointer({steps.begin() + 1, steps.end()}), pointers_[i].second);
+    }
+  }
+  /// Google's servers take each member under two names.
+  void take_either_name() {
+    either_name_ = true;
+    for (auto& [pointer, rule] : pointers_) {
+      std::vector<std::string> steps = pointer.steps();
+      for (std::string& step : steps) step = proto_name(step);
+      pointer = JsonPointer(std::move(steps));
+    }
+  }
 
   void extend_to_events() {
     std::vector<std::pair<JsonPointer, const std::string*>> more;
@@ -192,6 +215,7 @@ class Redactor {
       const bool derives =
           object && !in_derived_ &&
           std::find(kDerivedMembers.begin(), kDerivedMembers.end(), name) != kDerivedMembers.end();
+      if (either_name_) either_path_.push_back(proto_name(name));
       path_.push_back(std::move(name));
       skip_blank();
       const std::size_t from = at_;
@@ -204,6 +228,7 @@ class Redactor {
       }
       if (object) note_place(body_.substr(from, at_ - from));
       path_.pop_back();
+      if (either_name_) either_path_.pop_back();
     }
     ++at_;
     in_object_.pop_back();
@@ -244,7 +269,7 @@ class Redactor {
 
   const std::string* pointer_rule() const {
     for (const auto& [pointer, rule] : pointers_) {
-      if (pointer.matches(path_)) return rule;
+      if (pointer.matches(either_name_ ? either_path_ : path_)) return rule;
     }
     return nullptr;
   }
@@ -422,8 +447,10 @@ class Redactor {
   bool in_pieces_ = false;
   std::size_t at_ = 0;
   std::vector<std::string> path_;
-  std::vector<Frame> frames_;    // of the containers around
-  std::vector<bool> in_object_;  // beside frames_: else it is an array
+  bool either_name_ = false;
+  std::vector<std::string> either_path_;  // then: path_ by proto_name()
+  std::vector<Frame> frames_;             // of the containers around
+  std::vector<bool> in_object_;           // beside frames_: else it is an array
   bool in_derived_ = false;
   const std::string* taking_ = nullptr;  // the rule whose pointer takes what is being read
   struct Waiting {

@@ -88,8 +88,12 @@ struct BodyQuestion {
 [[nodiscard]] BodyRedaction redact_body(const BodyQuestion& question, const RedactionRules& rules,
                                         const std::vector<TakenText>& taken);
 
+/// The pointer into answers that is meant: choices and tool calls say their number themselves (`index`), wherever they stand,
+/// so that a number stands for all of them.
+[[nodiscard]] JsonPointer answer_pointer(const JsonPointer& pointer);
+
 /// The pointers into the events of a stream that reach what `pointer` reaches in the same API's whole answer. For an API
-/// that is not known: the pointer itself, which then speaks of the JSON of each event.
+/// that is not known: those of all, and the pointer itself, which then speaks of the JSON of each event.
 [[nodiscard]] std::vector<JsonPointer> stream_pointers(Api api, const JsonPointer& pointer);
 
 }  // namespace verbatim::gateway

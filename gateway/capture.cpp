@@ -117,7 +117,11 @@ Fields Capture::fields(const Fields& fields, const std::string& field, std::stri
                          [&](const std::string& name) { return same_word(name, each.name); });
     });
     if (rule == rules_.end()) {
-      each.value = search.redact(each.value, counts);
+      // A URL hides what is in it from the search until it is read as its server does.
+      const std::string plain = percent_decoded(each.value);
+      const auto hits = plain == each.value ? std::vector<TextSearch::Hit>() : search.find(plain);
+      for (const auto& hit : hits) ++counts[*hit.rule];
+      each.value = hits.empty() ? search.redact(each.value, counts) : std::string(kTakenOut);
     } else {
       each.value = kTakenOut;
       ++counts[(*rule)->name];

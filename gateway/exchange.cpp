@@ -273,6 +273,16 @@ std::optional<Outcome> Exchange::find_misdirected() const {
   if (head_.method == "CONNECT" || head_.method == "TRACE") {
     return refused(501, "unsupported_method", head_.method + " is not served here");
   }
+  // Servers that heed it would do another thing than the one that is judged, recorded and limited here.
+  for (const char* name : {"x-http-method-override", "x-http-method", "x-method-override"}) {
+    for (const Field& field : head_.fields.all()) {
+      if (same_word(field.name, name) && !same_word(field.value, head_.method))
+        return refused(400, "method_override",
+                       std::string(name) +
+                           " names another method than the request has: send the "
+                           "request by the method that is meant");
+    }
+  }
   // Forwarded as it came, an absolute target would let the client choose the server.
   if (!is_origin_form(head_.target)) {
     return refused(400, "bad_target",

@@ -28,11 +28,15 @@ void add_chat(const Steps& steps, std::vector<JsonPointer>& out) {
 
 void add_messages(const Steps& steps, std::vector<JsonPointer>& out) {
   out.push_back(joined({"message"}, steps));
+  out.push_back(joined({"delta"}, steps));  // of a message_delta
   if (!begins(steps, 0, "content")) return;
   const std::span<const std::string> inner(steps.data() + std::min<std::size_t>(2, steps.size()),
                                            steps.data() + steps.size());
   out.push_back(joined({"content_block"}, inner));
   out.push_back(joined({"delta"}, inner));
+  if (begins(steps, 2, "citations"))
+    out.push_back(
+        joined({"delta", "citation"}, inner.subspan(std::min<std::size_t>(2, inner.size()))));
   if (inner.empty() || begins(steps, 2, "input"))
     out.push_back(joined({"delta", "partial_json"}, {}));
 }
@@ -43,18 +47,30 @@ void add_responses(const Steps& steps, std::vector<JsonPointer>& out) {
   out.push_back(joined({"response"}, steps));
   if (!begins(steps, 0, "output")) return;
   for (const char* name : {"item", "part", "delta", "text", "arguments", "refusal", "input", "code",
-                           "annotation", "partial_image_b64"}) {
+                           "annotation", "partial_image_b64", "transcript", "logprobs"}) {
     out.push_back(joined({name}, {}));
   }
 }
 
 }  // namespace
 
+JsonPointer answer_pointer(const JsonPointer& pointer) {
+  Steps steps = pointer.steps();
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    const bool named_within = steps[i - 1] == "choices" || steps[i - 1] == "tool_calls";
+    if (named_within && steps[i].find_first_not_of("0123456789") == std::string::npos)
+      steps[i] = "*";
+  }
+  return JsonPointer(std::move(steps));
+}
+
 std::vector<JsonPointer> stream_pointers(Api api, const JsonPointer& pointer) {
   std::vector<JsonPointer> out{pointer};
-  if (api == Api::openai_chat) add_chat(pointer.steps(), out);
-  if (api == Api::anthropic_messages) add_messages(pointer.steps(), out);
-  if (api == Api::openai_responses) add_responses(pointer.steps(), out);
+  // How the client wrote the path may hide which API it is.
+  const auto is = [api](Api one) { return api == one || api == Api::generic; };
+  if (is(Api::openai_chat)) add_chat(pointer.steps(), out);
+  if (is(Api::anthropic_messages)) add_messages(pointer.steps(), out);
+  if (is(Api::openai_responses)) add_responses(pointer.steps(), out);
   return out;
 }
 

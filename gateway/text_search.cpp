@@ -29,27 +29,37 @@ TextSearch::TextSearch(const RedactionRules& rules, const std::vector<TakenText>
 }
 
 std::vector<TextSearch::Hit> TextSearch::find(std::string_view text) const {
+  std::vector<Hit> out;
+  // Merged kind by kind and text by text: what is held at once does not grow with how many overlap.
+  const auto take = [&](const std::vector<Hit>& more) {
+    std::vector<Hit> both(out.size() + more.size());
+    std::merge(out.begin(), out.end(), more.begin(), more.end(), both.begin(),
+               [](const Hit& a, const Hit& b) { return a.begin < b.begin; });
+    out.clear();
+    for (const Hit& hit : both) {
+      if (!out.empty() && hit.begin < out.back().end) {
+        out.back().end = std::max(out.back().end, hit.end);
+      } else {
+        out.push_back(hit);
+      }
+    }
+  };
   std::vector<Hit> all;
   if (kinds_.any()) {
     for (const SecretSpan& span : find_secrets(text, kinds_)) {
       all.push_back({span.begin, span.end, rule_of_.at(span.kind)});
     }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Hit& a, const Hit& b) { return a.begin < b.begin; });
+    take(all);
   }
   for (const TakenText& each : taken_) {
+    all.clear();
     for (std::size_t at = find_text(text, each.text, 0); at < text.size();
          at = find_text(text, each.text, at + each.text.size())) {
       all.push_back({at, at + each.text.size(), &each.rule});
     }
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Hit& a, const Hit& b) { return a.begin < b.begin; });
-  std::vector<Hit> out;
-  for (const Hit& hit : all) {
-    if (!out.empty() && hit.begin < out.back().end) {
-      out.back().end = std::max(out.back().end, hit.end);
-    } else {
-      out.push_back(hit);
-    }
+    if (!all.empty()) take(all);
   }
   return out;
 }

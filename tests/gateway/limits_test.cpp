@@ -102,6 +102,22 @@ TEST_F(Limits, MethodsThatWouldPassUnreadOrEchoAreNotServed) {
   EXPECT_EQ(asked_, 0);
 }
 
+TEST_F(Limits, NoHeaderMakesAnotherMethodOfARequest) {
+  start_with_echo();
+  for (const std::string name : {"X-HTTP-Method-Override", "x-http-method", "X-METHOD-OVERRIDE"}) {
+    Wire wire = client();
+    wire.send("PUT /v1/chat/completions HTTP/1.1\r\nHost: g\r\n" + name +
+              ": POST\r\nContent-Length: 2\r\n\r\n{}");
+    const Message got = read_message(wire);
+    EXPECT_THAT(got.head, StartsWith("HTTP/1.1 400 ")) << name;
+    EXPECT_EQ(Json::parse(got.body)["error"]["code"], "method_override");
+  }
+  EXPECT_EQ(asked_, 0);
+  Wire wire = client();
+  wire.send(post("/v1/x", "{}", "X-HTTP-Method-Override: post\r\n"));
+  EXPECT_EQ(read_message(wire).body, "{}");
+}
+
 TEST_F(Limits, AnEmptyLineBeforeARequestMakesNoRequest) {
   config_.timeouts.client_head = std::chrono::milliseconds(100);
   start_with_echo();

@@ -105,6 +105,14 @@ TEST(SecretPatterns, WhatLooksLikeManyBeginningsIsReadOnce) {
   const RedactionRules none;
   const std::vector<TakenText> taken = {{std::string(1u << 20, 'a') + "b", "r"}};
   EXPECT_TRUE(TextSearch(none, taken).find(std::string(8u << 20, 'a')).empty());
+  // Many that overlap are one, and never held all at once.
+  std::vector<TakenText> nested;
+  for (std::size_t size = 6; size < 70; ++size) nested.push_back({std::string(size, 'a'), "r"});
+  const std::string run(1u << 20, 'a');
+  const auto hits = TextSearch(none, nested).find(run);
+  std::size_t covered = 0;
+  for (const auto& hit : hits) covered += hit.end - hit.begin;
+  EXPECT_EQ(covered, run.size());
 }
 
 TEST(JsonPointers, AreRfc6901WithAStarForAnyStep) {
@@ -335,6 +343,79 @@ TEST(BodyRedaction, AnswerPointersReachTheSameTextsInStreams) {
       "data: {\"type\":\"response.output_text.done\",\"text\":\"secret\"}\n\n"
       "data: {\"type\":\"response.completed\",\"response\":{\"output\":[\"secret\"]}}\n\n";
   EXPECT_THAT(answer(Api::openai_responses, responses, by).text, Not(HasSubstr("secret")));
+}
+
+TEST(BodyRedaction, ChoicesAndToolCallsAreNamedByTheirIndex) {
+  const auto by = rules({},
+                        {"/choices/1/message/content",
+                         "/choices/*/message/tool_calls/1/function/arguments", "/choices/1/text"},
+                        false);
+  EXPECT_THAT(answer(Api::openai_chat, chat_delta(1, "secret"), by).text, Not(HasSubstr("secret")));
+  EXPECT_THAT(answer(Api::openai_chat,
+                     R"(data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"function":)"
+                     R"({"arguments":"secret"}}]}}]})"
+                     "\n\n",
+                     by)
+                  .text,
+              Not(HasSubstr("secret")));
+  EXPECT_THAT(answer(Api::openai_completions,
+                     "data: {\"choices\":[{\"index\":1,\"text\":\"secret\"}]}\n\n", by)
+                  .text,
+              Not(HasSubstr("secret")));
+  // Out of order.
+  EXPECT_THAT(
+      answer(Api::openai_chat, R"({"choices":[{"index":1,"message":{"content":"secret"}}]})", by,
+             "application/json")
+          .text,
+      Not(HasSubstr("secret")));
+}
+
+TEST(BodyRedaction, AnApiThatThePathHidesHasItsStreamsPointers) {
+  const auto by = rules({},
+                        {"/choices/*/message/content", "/content/*/text", "/output",
+                         "/candidates/*/content/parts/*/text"},
+                        false);
+  for (const std::string& stream :
+       {chat_delta(0, "secret"),
+        std::string("data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"secret\"}}\n\n"),
+        std::string("data: {\"type\":\"response.output_text.delta\",\"delta\":\"secret\"}\n\n")}) {
+    EXPECT_THAT(answer(Api::generic, stream, by).text, Not(HasSubstr("secret"))) << stream;
+  }
+  const std::string array = R"([{"candidates":[{"content":{"parts":[{"text":"secret"}]}}]}])";
+  EXPECT_THAT(answer(Api::generic, array, by, "application/json").text, Not(HasSubstr("secret")));
+  EXPECT_EQ(
+      answer(Api::generic, R"([{"t":"secret"}])", rules({}, {"/0/t"}, false), "application/json")
+          .text,
+      R"([{"t":"REDACTED"}])");
+  EXPECT_EQ(answer(Api::generic, R"([{"t":"a@"},{"t":"b.org"}])", rules(), "application/json").text,
+            R"([{"t":"REDACTED"},{"t":""}])");
+}
+
+TEST(BodyRedaction, AnthropicsEventsSayCitationsAndEndsOtherwise) {
+  const auto by = rules({}, {"/content/*/citations", "/stop_sequence"}, false);
+  const std::string events =
+      "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"citations_delta\","
+      "\"citation\":{\"cited_text\":\"secret\"}}}\n\n"
+      "data: {\"type\":\"message_delta\",\"delta\":{\"stop_sequence\":\"secret\"}}\n\n";
+  EXPECT_THAT(answer(Api::anthropic_messages, events, by).text, Not(HasSubstr("secret")));
+  const auto inner = rules({}, {"/content/*/citations/*/cited_text"}, false);
+  EXPECT_EQ(answer(Api::anthropic_messages, events, inner).text.find("secret"),
+            answer(Api::anthropic_messages, events, inner).text.rfind("secret"));
+}
+
+TEST(BodyRedaction, GooglesMembersHaveTwoNames) {
+  const auto by = rules({"/systemInstruction", "/generation_config/stopSequences"}, {}, false);
+  for (const char* body :
+       {R"({"systemInstruction":"REDACTED"})", R"({"system_instruction":"REDACTED"})",
+        R"({"generationConfig":{"stop_sequences":"REDACTED"}})"}) {
+    std::string with(body);
+    with.replace(with.find("REDACTED"), 8, "secret");
+    const BodyQuestion question{"application/json", with, Api::gemini_generate_content};
+    EXPECT_EQ(redact_body(question, by, {}).apply(with), body);
+  }
+  // Elsewhere a name is a name.
+  const BodyQuestion chat{"application/json", R"({"system_instruction":"x"})", Api::openai_chat};
+  EXPECT_TRUE(redact_body(chat, by, {}).edits.empty());
 }
 
 TEST(BodyRedaction, AnEmptyLineOfDataHoldsNothingToTakeOut) {

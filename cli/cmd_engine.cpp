@@ -429,10 +429,11 @@ int run_render(const RenderFlags& flags) {
   return kDone;
 }
 
-int run_selfcheck(const Context& context, const std::string& model, double seconds) {
+int run_selfcheck(const Context& context, const std::string& model, double seconds,
+                  bool with_cuda) {
   const auto path = model_or_demo(model);
   if (!path) return fail(path.error());
-  const auto report = local_engine::selfcheck(*path, seconds);
+  const auto report = local_engine::selfcheck(*path, seconds, with_cuda);
   if (!report) return fail(report.error());
   OrderedJson findings = OrderedJson::array();
   for (const auto& finding : report->findings) {
@@ -546,16 +547,18 @@ void add_engine(CLI::App& app, Context& context) {
 
   auto check_flags = std::make_shared<EngineFlags>();
   auto seconds = std::make_shared<double>(10);
+  auto with_cuda = std::make_shared<bool>(false);
   CLI::App* selfcheck =
       engine->add_subcommand("selfcheck", "batch invariance, decode == prefill, backends agree");
-  // It tries every backend, thread count and chunk itself.
+  // It tries every backend of the processor, thread count and chunk itself.
   add_model_option(*selfcheck, check_flags->model);
   selfcheck->add_option("--seconds", *seconds, "time to spend")
       ->check(number(0, 1e6))
       ->capture_default_str();
+  selfcheck->add_flag("--cuda", *with_cuda, "the CUDA device too");
   add_common(*selfcheck, context, "verbatim engine selfcheck --seconds 30");
-  selfcheck->callback([&context, check_flags, seconds] {
-    context.exit_code = run_selfcheck(context, check_flags->model, *seconds);
+  selfcheck->callback([&context, check_flags, seconds, with_cuda] {
+    context.exit_code = run_selfcheck(context, check_flags->model, *seconds, *with_cuda);
   });
 
   CLI::App* bench = engine->add_subcommand("bench", "tokens a second: prefill, decode, score");

@@ -194,10 +194,12 @@ Result<SelfcheckReport> selfcheck(const EngineFactory& make,
   return check.finish(elapsed);
 }
 
-Result<SelfcheckReport> selfcheck(const std::filesystem::path& path, double seconds) {
+Result<SelfcheckReport> selfcheck(const std::filesystem::path& path, double seconds,
+                                  bool with_cuda) {
   std::vector<std::string> backends;
   for (const auto backend : kernels::supported_backends())
     backends.emplace_back(kernels::name(backend));
+  if (with_cuda) backends.emplace_back("cuda");
   return selfcheck([&](const EngineOptions& options) { return Engine::load(path, options); },
                    backends, seconds);
 }

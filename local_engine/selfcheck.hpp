@@ -33,7 +33,9 @@ struct SelfcheckReport {
 /// Random prompts, greedy and seeded, until `seconds` have passed and at least one round is done. A
 /// fixed seed: the same time finds the same things. Errors as Engine::load(); a difference is a
 /// finding, not an error, and so is a check that had nothing to compare, since the engine refused every request.
-[[nodiscard]] Result<SelfcheckReport> selfcheck(const std::filesystem::path& path, double seconds);
+/// `with_cuda`: the device too, which then is the one that the promises are put to.
+[[nodiscard]] Result<SelfcheckReport> selfcheck(const std::filesystem::path& path, double seconds,
+                                                bool with_cuda = false);
 
 /// The same with engines made by `make`, one for each of these backends. For tests that hand in a
 /// wrong engine.

@@ -26,6 +26,11 @@ class CudaBackend(support.ProgramTest):
         self.assert_one_line_error(self.asked, code)
         self.assertTrue(any(reason in self.asked.err for reason in REASONS), self.asked.err)
 
+    def test_a_selfcheck_with_the_device_needs_one(self):
+        self.need_no_device()
+        checked = support.verbatim("engine", "selfcheck", "--model", support.DEMO_MODEL, "--seconds", "0", "--cuda")
+        self.assert_one_line_error(checked, self.asked.code)
+
     def test_the_processor_takes_its_place_with_the_same_bits(self):
         self.need_no_device()
         done = self.run_well(*ASK, "--backend", "cuda", "--cuda-fallback", "cpu")

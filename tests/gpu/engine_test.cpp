@@ -1,6 +1,7 @@
 // The engine on the CUDA backend: what it answers has the bits of the processor's, however requests meet. With the emulation
 // no part of the host can touch the device's memory: the process ends if one does.
 
+#include "local_engine/selfcheck.hpp"
 #include "schema/canonical_json.hpp"
 #include "tests/gpu/device_engine.hpp"
 #include "tests/local_engine/model_bytes.hpp"
@@ -210,6 +211,18 @@ TEST_F(EngineOnDevice, ALargeQuantisedMatrixIsDecodedInSlices) {
   const auto request = greedy({7, 8}, 1);
   expect_same(load(file, on_device())->generate_and_wait(request).value(),
               load(file, on_processor())->generate_and_wait(request).value(), "slices");
+}
+
+TEST_F(EngineOnDevice, TheSelfcheckComparesItWithTheProcessor) {
+  TinyModel model;
+  model.layers = model.heads = model.kv_heads = 1;
+  model.hidden = model.intermediate = 8;
+  model.vocab = 20;
+  const auto report = selfcheck(written(model), 0, true).value();
+  EXPECT_EQ(report.backends.back(), "cuda");
+  EXPECT_TRUE(report.passed);
+  for (const auto& finding : report.findings)
+    EXPECT_EQ(finding.first_difference, "") << finding.check;
 }
 
 class GoldenOnEngine : public EngineOnDevice, public testing::WithParamInterface<std::string> {};

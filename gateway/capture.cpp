@@ -63,6 +63,11 @@ Capture::Capture(const std::vector<CaptureRule>& levels, const RedactionRules& r
   }
 }
 
+bool Capture::has_pointers() const {
+  return std::any_of(rules_.begin(), rules_.end(),
+                     [](const auto& rule) { return !rule->pointers.empty(); });
+}
+
 void Capture::count(const std::string& field, const RedactionCounts& counts) {
   for (const auto& [rule, times] : counts) redacted_[field][rule] += times;
   if (!counts.empty() && field != "request.headers") changed_ = true;
@@ -163,6 +168,8 @@ Capture::Body Capture::body(std::string_view bytes, const BodyKind& kind,
     }
   }
   if (out.redaction.opaque) {
+    // What its pointers would have taken out nobody knows, and the answer may repeat it.
+    taken_more_ = taken_more_ || (!kind.answer && has_pointers());
     out.kept = false;
     leave_out(field, "unreadable");
     return out;

@@ -89,6 +89,7 @@ class Capture {
 
  private:
   void count(const std::string& field, const RedactionCounts& counts);
+  [[nodiscard]] bool has_pointers() const;
 
   CaptureLevel level_ = CaptureLevel::full;
   std::string level_rule_;

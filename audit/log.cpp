@@ -1,6 +1,7 @@
 #include "audit/log.hpp"
 
 #include "audit/append_socket.hpp"
+#include "audit/backup_mark.hpp"
 #include "audit/eraser.hpp"
 #include "audit/erasure.hpp"
 #include "audit/folder_lock.hpp"
@@ -250,6 +251,15 @@ Result<void> Log::Impl::append_first_leaves(bool created, const std::vector<Open
                    {"verbatim", VERBATIM_VERSION},
                    {"keys_id", keys_->id()}};
     if (auto done = append_and_wait(std::move(leaf)); !done) return done.error();
+  }
+  // The leaf first: a crash before the mark is gone makes a second one, which does no harm.
+  if (const auto restored = restored_fields(options_.data_dir)) {
+    LeafDraft leaf;
+    leaf.type = "restored";
+    leaf.fields = *restored;
+    if (auto done = append_and_wait(std::move(leaf)); !done) return done.error();
+    if (options_.warn) options_.warn(restored_text(*restored));
+    if (auto gone = remove_backup_mark(options_.data_dir); !gone) return gone;
   }
   for (const OpenRequest& request : open) {
     LeafDraft leaf;

@@ -39,7 +39,7 @@ int run_erase(const Context& context, const ScopeFlags& flags, const std::string
   const auto scope = scope_of(flags, "--id ID or --subject HANDLE");
   if (!scope) return fail(scope.error());
   static const SystemClock clock;
-  const auto appender = audit::open_appender(context.data, clock);
+  const auto appender = audit::open_appender(context.data, clock, warn);
   if (!appender) return fail(appender.error());
   if (!retention_override.empty()) {
     audit::LeafDraft leave;

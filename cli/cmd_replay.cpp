@@ -333,6 +333,18 @@ class Run {
   replay::ReplayRun about_;
 };
 
+/// What may have happened, unless the detail has said so.
+void print_causes(const Verdict& verdict) {
+  if (verdict.hypotheses.empty()) return;
+  const std::string causes = replay::hypotheses_text(verdict.hypotheses);
+  if (verdict.detail.find(causes) != std::string::npos) return;
+  std::cout << "    may be: " << one_line(causes);
+  if (verdict.deficit)
+    std::cout << " (deficit at that token " << replay::decimal(*verdict.deficit)
+              << " logit units)";
+  std::cout << '\n';
+}
+
 void print_verdict(const Verdict& verdict) {
   std::cout << replay::verdict_name(verdict.kind)
             << std::string(16 - replay::verdict_name(verdict.kind).size(), ' ')
@@ -343,6 +355,7 @@ void print_verdict(const Verdict& verdict) {
   if (verdict.character) std::cout << " (byte " << *verdict.character << ")";
   if (!verdict.detail.empty()) std::cout << ": " << one_line(verdict.detail);
   std::cout << '\n';
+  print_causes(verdict);
   if (verdict.fingerprint)
     std::cout << "    " << one_line(replay::fingerprint_text(*verdict.fingerprint)) << '\n';
   for (const std::string& content : verdict.not_looked_at)
@@ -386,13 +399,17 @@ void print_margins(const std::vector<Verdict>& verdicts) {
             << " logit units)\n";
 }
 
-void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts) {
+/// `quiet`: of the records only those that diverged.
+void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts,
+               bool quiet) {
   // A long list hides what it should show.
   constexpr std::size_t kAllShown = 200;
   for (const Verdict& verdict : run.verdicts) {
     const bool well =
         verdict.kind == VerdictKind::bitwise || verdict.kind == VerdictKind::token_exact;
-    if (run.verdicts.size() <= kAllShown || !well) print_verdict(verdict);
+    const bool shown = quiet ? verdict.kind == VerdictKind::diverged
+                             : run.verdicts.size() <= kAllShown || !well;
+    if (shown) print_verdict(verdict);
   }
   print_counts(run.verdicts, counts);
   print_margins(run.verdicts);
@@ -472,7 +489,7 @@ int run_replay(const Context& context, ReplayFlags& flags) {
     print_json(json);
   } else {
     if (run.verified() != nullptr) print_bundle(*run.verified());
-    print_run(run.about(), counts);
+    print_run(run.about(), counts, context.quiet);
     for (const std::string& file : {flags.report, flags.csv, flags.metrics}) {
       if (written && !file.empty()) std::cout << "wrote " << one_line(file) << '\n';
     }

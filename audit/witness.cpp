@@ -170,7 +170,8 @@ WitnessAnswer Witness::add_checkpoint(std::string_view body) {
       last->size == 0
           ? request->proof.empty() && (head->size > 0 || head->root == empty_root())
           : verify_consistency(last->size, head->size, last->root, head->root, request->proof);
-  if (!follows) return refuse(422, "what this witness cosigned last is not shown to be a part of this log");
+  if (!follows)
+    return refuse(422, "what this witness cosigned last is not shown to be a part of this log");
 
   // 3. Remembered before it is said.
   const auto seconds = static_cast<std::uint64_t>(clock_.now_us() / 1'000'000);

@@ -2,6 +2,7 @@
 
 #include "cli/command.hpp"
 #include "cli/model_places.hpp"
+#include "cli/policy_file.hpp"
 #include "cli/progress.hpp"
 #include "cli/replay_evidence.hpp"
 #include "cli/replay_flags.hpp"
@@ -94,7 +95,7 @@ Result<std::unique_ptr<ReplayEvidence>> evidence_of(const Context& context,
   options.vkey = *key;
   options.checkpoint = drawn_by;
   if (!flags.policy.empty()) {
-    const auto policy = read_input(flags.policy);
+    const auto policy = read_policy(flags.policy);
     if (!policy) return policy.error();
     options.policy = *policy;
   }
@@ -240,7 +241,10 @@ class Run {
 
   /// Runs on any thread.
   Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
-    if (const auto found = earlier_.verdicts.find(id); found != earlier_.verdicts.end()) {
+    // What was said last is that there was nothing to compare: that may have changed.
+    const bool open = earlier_.without_answer.contains(id);
+    const auto found = earlier_.verdicts.find(id);
+    if (!open && found != earlier_.verdicts.end()) {
       auto taken = replay::taken_over(evidence_->records(), found->second, with);
       if (taken) return std::move(*taken);
     }
@@ -249,6 +253,11 @@ class Run {
 
   Result<void> give(Verdict& verdict) {
     if (verdict.resumed) return {};
+    if (replay::is_said_already(earlier_, verdict)) {
+      verdict.resumed = true;
+      verdict.leaf = earlier_.without_answer.at(verdict.record).leaf;
+      return {};
+    }
     // Of a pruned record there is nothing left that a statement could be about; the log says that it went.
     const bool is_gone = verdict.kind == VerdictKind::pruned && !verdict.response_index;
     if (is_gone) return {};
@@ -340,8 +349,7 @@ void print_causes(const Verdict& verdict) {
   if (verdict.detail.find(causes) != std::string::npos) return;
   std::cout << "    may be: " << one_line(causes);
   if (verdict.deficit)
-    std::cout << " (deficit at that token " << replay::decimal(*verdict.deficit)
-              << " logit units)";
+    std::cout << " (deficit at that token " << replay::decimal(*verdict.deficit) << " logit units)";
   std::cout << '\n';
 }
 
@@ -407,8 +415,8 @@ void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::ui
   for (const Verdict& verdict : run.verdicts) {
     const bool well =
         verdict.kind == VerdictKind::bitwise || verdict.kind == VerdictKind::token_exact;
-    const bool shown = quiet ? verdict.kind == VerdictKind::diverged
-                             : run.verdicts.size() <= kAllShown || !well;
+    const bool shown =
+        quiet ? verdict.kind == VerdictKind::diverged : run.verdicts.size() <= kAllShown || !well;
     if (shown) print_verdict(verdict);
   }
   print_counts(run.verdicts, counts);

@@ -5,6 +5,7 @@
 #include "audit/witness.hpp"
 #include "cli/command.hpp"
 #include "cli/http_post.hpp"
+#include "cli/policy_file.hpp"
 #include "cli/show_text.hpp"
 #include "gateway/witness_server.hpp"
 
@@ -125,7 +126,8 @@ Result<std::string> request_from(const std::filesystem::path& data, const Head& 
     return Error{Errc::tampered,
                  "the witness has cosigned a tree of " + std::to_string(old_size) +
                      " leaves of this log, which has " + std::to_string(head.size),
-                 data.string(), "the log was rolled back, restored or cut: run verbatim verify; docs/backup.md"};
+                 data.string(),
+                 "the log was rolled back, restored or cut: run verbatim verify; docs/backup.md"};
   }
   if (old_size > 0) {
     auto proof = audit::consistency_proof(data, old_size, head.size);
@@ -157,7 +159,7 @@ Result<void> ask_one(const Context& context, const AskFlags& flags, const Head& 
 }
 
 int run_ask(const Context& context, const AskFlags& flags) {
-  const auto text = read_input(flags.policy);
+  const auto text = read_policy(flags.policy);
   if (!text) return fail(text.error());
   const auto policy = audit::Policy::parse(*text);
   if (!policy) return fail(policy.error());

@@ -74,8 +74,8 @@ Hypotheses uncalibrated_hypotheses(const ForeignScore& score) {
 std::string uncalibrated_text(const ForeignScore& score, const std::string& differing,
                               const std::string& why_none) {
   const float largest = beyond(score, 0).largest;
-  std::string text = differing + "are not the engine's choice, by up to " + decimal(largest) +
-                     " logit units";
+  std::string text =
+      differing + "are not the engine's choice, by up to " + decimal(largest) + " logit units";
   if (largest > kNoTie) {
     text += ", which no rounding explains";
   } else if (why_none.empty()) {

@@ -1,5 +1,6 @@
 #include "audit/backup.hpp"
 
+#include "audit/backup_mark.hpp"
 #include "audit/cosigned.hpp"
 #include "audit/database.hpp"
 #include "audit/queries.hpp"
@@ -79,7 +80,7 @@ bool is_of_a_backup(const std::string& name) {
   for (const char* part : {"log.db", "keys.db", "master.key", "log.key", "high-water"}) {
     if (name.starts_with(part)) return true;
   }
-  return name == "cosigned";
+  return name == "cosigned" || name.starts_with(kBackupMarkName);
 }
 
 class Backup {
@@ -101,7 +102,7 @@ class Backup {
     }
     fs::permissions(folder_, fs::perms(0700), error);
     if (auto copied = copy_all(); !copied) return copied.error();
-    if (auto kept = write_mark(); !kept) return kept.error();
+    if (auto kept = write_marks(); !kept) return kept.error();
     if (auto checked = check(); !checked) return checked.error();
     fs::rename(folder_, options_.out, error);
     if (error) {
@@ -204,10 +205,11 @@ class Backup {
     return {};
   }
 
-  Result<void> write_mark() {
+  Result<void> write_marks() {
     std::string mark = note_;
     mark.resize(kMarkBytes, '\n');
-    return write_file(folder_ / "high-water", mark, 0600);
+    if (auto kept = write_file(folder_ / "high-water", mark, 0600); !kept) return kept;
+    return write_backup_mark(folder_, {report_.size, report_.root, options_.made_us});
   }
 
   Result<void> check() {

@@ -15,6 +15,7 @@ struct BackupOptions {
   /// log.key names a token: beside that token).
   /// Without them the backup proves everything and reveals nothing, and whoever erases need not reach it.
   bool keys = false;
+  std::int64_t made_us = 0;  ///< Unix time: when it is made, for its mark
 };
 
 struct BackupReport {
@@ -25,7 +26,8 @@ struct BackupReport {
 
 /// Copies a log, live or not; writers are not held up. Everything is on the disk, and the copy has been verified, before
 /// the folder appears. Its high-water mark is at the copy's own size: a restored backup is a shorter log that knows of
-/// nothing later, so restore log.db alone where the mark survived, and compare with checkpoints that others kept.
+/// nothing later, so restore log.db alone where that survived, and compare with checkpoints that others kept. The copy also
+/// carries a mark (audit/backup_mark.hpp), by which the first writer that goes on from it records that.
 /// Errors: `invalid_input` (something is at `out`), `not_found` (no log, or no keys), `tampered` (the log does not
 /// verify), `unavailable` (contents were erased again and again meanwhile), `storage_failed`.
 [[nodiscard]] Result<BackupReport> back_up(const std::filesystem::path& data_dir,

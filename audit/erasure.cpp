@@ -24,6 +24,17 @@ std::string subject_of(Queries& queries, const Uuid& record) {
   return json ? text_at(*json, "subject") : "";
 }
 
+/// Of a cache hit: the record whose answer it gave. Nothing of any other record.
+std::optional<Uuid> origin_of(Queries& queries, const Uuid& record) {
+  const auto indices = queries.indices_of(record);
+  if (!indices || indices->empty()) return std::nullopt;
+  const auto bytes = queries.leaf(indices->back());
+  const auto json = bytes ? parse_json(*bytes) : Result<Json>(bytes.error());
+  if (!json || text_at(*json, "type") != "response") return std::nullopt;
+  const auto origin = parse_uuid(text_at(*json, "origin"));
+  return origin ? std::optional<Uuid>(*origin) : std::nullopt;
+}
+
 /// Adds those contents of a leaf that are there and that `wanted` says.
 template <class Wanted>
 Result<void> add_contents(Queries& queries, std::uint64_t index, Wanted&& wanted,
@@ -115,9 +126,21 @@ Result<void> check_holds(Queries& queries, const Scope& scope) {
     const bool same_subject = !subject.empty() && hold.scope.subject == subject;
     const bool held_record_of_subject =
         !scope.record && hold.scope.record && subject_of(queries, *hold.scope.record) == subject;
-    if (!hold.scope.all && !same_record && !same_subject && !held_record_of_subject) continue;
-    return Error{Errc::unavailable, "a legal hold forbids it: " + hold.reason, hold.id.str(),
-                 "release the hold first (verbatim hold release)"};
+    if (hold.scope.all || same_record || same_subject || held_record_of_subject) {
+      return Error{Errc::unavailable, "a legal hold forbids it: " + hold.reason, hold.id.str(),
+                   "release the hold first (verbatim hold release)"};
+    }
+    // A hit can be computed again as long as its origin is there.
+    const auto origin = hold.scope.record ? origin_of(queries, *hold.scope.record) : std::nullopt;
+    if (!origin) continue;
+    const bool is_wanted = scope.record
+                               ? *origin == *scope.record
+                               : !subject.empty() && subject_of(queries, *origin) == subject;
+    if (!is_wanted) continue;
+    return Error{
+        Errc::unavailable,
+        "a legal hold on a cache hit, which repeats what would go, forbids it: " + hold.reason,
+        hold.id.str(), "release the hold first (verbatim hold release)"};
   }
   return {};
 }

@@ -58,7 +58,8 @@ struct Hold {
 /// Those added and not released, oldest first.
 [[nodiscard]] Result<std::vector<Hold>> active_holds(Queries& queries);
 
-/// `unavailable`, naming the hold, if one forbids to erase this.
+/// `unavailable`, naming the hold, if one forbids to erase this. A hold on the record of a cache hit also holds the record
+/// whose answer it gave.
 [[nodiscard]] Result<void> check_holds(Queries& queries, const Scope& scope);
 
 /// Which contents an `erasure` leaf names.

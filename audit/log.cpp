@@ -1,6 +1,7 @@
 #include "audit/log.hpp"
 
 #include "audit/append_socket.hpp"
+#include "audit/backup_mark.hpp"
 #include "audit/eraser.hpp"
 #include "audit/erasure.hpp"
 #include "audit/folder_lock.hpp"
@@ -8,6 +9,7 @@
 #include "audit/key_rotator.hpp"
 #include "audit/pruner.hpp"
 #include "audit/retention.hpp"
+#include "audit/subject.hpp"
 #include "audit/writer.hpp"
 
 #include <pthread.h>
@@ -238,7 +240,17 @@ Result<void> Log::Impl::open() {
 }
 
 Result<std::unique_ptr<FileSigner>> Log::Impl::open_signer(bool create) {
-  if (!create) return FileSigner::open(options_.data_dir);
+  if (!create) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(options_.data_dir / "log.key", ignored)) {
+      return Error{Errc::not_found,
+                   "this folder holds a log without its key: nothing can be appended, and what is "
+                   "read of contents must be",
+                   (options_.data_dir / "log.key").string(),
+                   "use the log's own folder, or a copy made by backup --keys"};
+    }
+    return FileSigner::open(options_.data_dir);
+  }
   const std::string origin = options_.origin.empty() ? made_up_origin() : options_.origin;
   if (!is_key_name(origin) || origin.size() > 255) {
     return Error{Errc::invalid_input,
@@ -256,6 +268,15 @@ Result<void> Log::Impl::append_first_leaves(bool created, const std::vector<Open
                    {"verbatim", VERBATIM_VERSION},
                    {"keys_id", keys_->id()}};
     if (auto done = append_and_wait(std::move(leaf)); !done) return done.error();
+  }
+  // The leaf first: a crash before the mark is gone makes a second one, which does no harm.
+  if (const auto restored = restored_fields(options_.data_dir)) {
+    LeafDraft leaf;
+    leaf.type = "restored";
+    leaf.fields = *restored;
+    if (auto done = append_and_wait(std::move(leaf)); !done) return done.error();
+    if (options_.warn) options_.warn(restored_text(*restored));
+    if (auto gone = remove_backup_mark(options_.data_dir); !gone) return gone;
   }
   for (const OpenRequest& request : open) {
     LeafDraft leaf;
@@ -729,9 +750,9 @@ Result<Digest> Log::cache_key(std::string_view tenant, Bytes preimage) {
 
 std::string Log::subject_handle(std::string_view credential) {
   // Made and durable when the log was opened.
-  const auto secret = impl_->keys_->secret("subject");
-  VERBATIM_CHECK(secret.has_value());
-  return hmac_sha256(*secret, {as_bytes("verbatim/subject/v1"), as_bytes(credential)}).hex();
+  auto handle = audit::subject_handle(*impl_->keys_, credential);
+  VERBATIM_CHECK(handle.has_value());
+  return std::move(*handle);
 }
 
 std::optional<Uuid> Log::canonical_output(const Digest& key) const {

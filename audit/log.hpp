@@ -81,6 +81,9 @@ class Appender {
   [[nodiscard]] virtual Result<ErasureReport> erase(const EraseRequest& request) = 0;
 };
 
+/// Told, in one line, what an operator must know of the log that was opened. Empty: nobody asks.
+using Warn = std::function<void(const std::string&)>;
+
 struct LogOptions {
   std::filesystem::path data_dir;
   DurabilityMode mode = DurabilityMode::strict;
@@ -90,14 +93,16 @@ struct LogOptions {
   std::size_t queue_bytes_max = 256u << 20;
   bool create = true;  ///< Make the log if the folder has none.
   bool listen = true;  ///< Serve append.sock for other commands.
+  Warn warn;
 };
 
 /// The log, open for writing. All functions are thread-safe.
 class Log final : public Appender {
  public:
   /// Takes the folder's exclusive lock, recovers (recomputes the tree's right edge and compares it with the
-  /// newest checkpoint, closes requests that have no response by an `interrupted` leaf each), appends a
-  /// `start` leaf and listens on `append.sock`.
+  /// newest checkpoint, says by a `restored` leaf and to `warn` if the folder is a backup that nobody went on from,
+  /// closes requests that have no response by an `interrupted` leaf each), appends a `start` leaf and listens on
+  /// `append.sock`.
   /// Errors: `unavailable` (another process holds it), `newer_version`, `tampered`, `storage_failed`.
   /// `clock` must outlive the log.
   [[nodiscard]] static Result<std::unique_ptr<Log>> open(const LogOptions& options,
@@ -147,6 +152,7 @@ class Log final : public Appender {
 /// The log itself if nobody holds it (kept open by the returned object, and listening), else a connection to `append.sock`;
 /// when its holder ends, the same again. `clock` must outlive it. `not_found` when the folder has no log.
 [[nodiscard]] Result<std::unique_ptr<Appender>> open_appender(const std::filesystem::path& data_dir,
-                                                              const Clock& clock);
+                                                              const Clock& clock,
+                                                              const Warn& warn = {});
 
 }  // namespace verbatim::audit

@@ -16,10 +16,12 @@ struct Opened {
   bool connected = false;
 };
 
-Result<Opened> open_once(const std::filesystem::path& data_dir, const Clock& clock) {
+Result<Opened> open_once(const std::filesystem::path& data_dir, const Clock& clock,
+                         const Warn& warn) {
   LogOptions options;
   options.data_dir = data_dir;
   options.create = false;
+  options.warn = warn;
   // The holder may be on its way in or out: neither the lock nor the socket is there for a moment.
   Result<std::unique_ptr<Appender>> connected = Error{};
   for (int attempt = 0; attempt < 40; ++attempt) {
@@ -37,8 +39,11 @@ Result<Opened> open_once(const std::filesystem::path& data_dir, const Clock& clo
 class SuccessiveAppender final : public Appender {
  public:
   SuccessiveAppender(std::unique_ptr<Appender> first, std::filesystem::path data_dir,
-                     const Clock& clock)
-      : appender_(std::move(first)), data_dir_(std::move(data_dir)), clock_(clock) {}
+                     const Clock& clock, Warn warn)
+      : appender_(std::move(first)),
+        data_dir_(std::move(data_dir)),
+        clock_(clock),
+        warn_(std::move(warn)) {}
 
   Result<Appended> append_and_wait(LeafDraft draft) override {
     constexpr int kHoldersMax = 8;
@@ -48,7 +53,7 @@ class SuccessiveAppender final : public Appender {
     for (int holder = 1; holder < kHoldersMax && connected_ && !appended &&
                          appended.error().code == Errc::unavailable;
          ++holder) {
-      auto next = open_once(data_dir_, clock_);
+      auto next = open_once(data_dir_, clock_, warn_);
       if (!next) return next.error();
       appender_ = std::move(next->appender);
       connected_ = next->connected;
@@ -68,17 +73,18 @@ class SuccessiveAppender final : public Appender {
   bool connected_ = true;
   std::filesystem::path data_dir_;
   const Clock& clock_;
+  Warn warn_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Appender>> open_appender(const std::filesystem::path& data_dir,
-                                                const Clock& clock) {
-  auto opened = open_once(data_dir, clock);
+                                                const Clock& clock, const Warn& warn) {
+  auto opened = open_once(data_dir, clock, warn);
   if (!opened) return opened.error();
   if (!opened->connected) return std::move(opened->appender);
   return std::unique_ptr<Appender>(
-      std::make_unique<SuccessiveAppender>(std::move(opened->appender), data_dir, clock));
+      std::make_unique<SuccessiveAppender>(std::move(opened->appender), data_dir, clock, warn));
 }
 
 }  // namespace verbatim::audit

@@ -41,6 +41,9 @@ Result<VerifyReport> verify(const std::filesystem::path& path, const VerifyOptio
     return Error{Errc::storage_failed, "cannot look at it: " + error.message(), path.string(),
                  "may this user read there?"};
   }
+  if (!std::filesystem::exists(path, error)) {
+    return Error{Errc::not_found, "there is no such file or folder", path.string(), ""};
+  }
   return Error{Errc::not_found, "neither a log nor a bundle of evidence", path.string(),
                "give the log's folder, or what `verbatim export` made"};
 }

@@ -155,7 +155,7 @@ WitnessAnswer Witness::add_checkpoint(std::string_view body) {
   if (keys.empty()) return refuse(404, "this witness does not know the log");
   const auto opened = open_note(request->checkpoint, keys);
   if (!opened) {
-    return refuse(403, "the checkpoint is not signed by a known key of the log");
+    return refuse(403, "this log is known, and the checkpoint is not signed by a known key of it");
   }
   if (request->old_size > head->size) return refuse(400, "the old size is beyond the checkpoint");
 
@@ -170,7 +170,8 @@ WitnessAnswer Witness::add_checkpoint(std::string_view body) {
       last->size == 0
           ? request->proof.empty() && (head->size > 0 || head->root == empty_root())
           : verify_consistency(last->size, head->size, last->root, head->root, request->proof);
-  if (!follows) return refuse(422, "the proof does not lead from the last tree to this one");
+  if (!follows)
+    return refuse(422, "what this witness cosigned last is not shown to be a part of this log");
 
   // 3. Remembered before it is said.
   const auto seconds = static_cast<std::uint64_t>(clock_.now_us() / 1'000'000);

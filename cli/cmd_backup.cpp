@@ -17,7 +17,7 @@ namespace {
 Result<std::unique_ptr<audit::Appender>> record_backup(const Context& context,
                                                        const audit::BackupOptions& options) {
   static const SystemClock clock;
-  auto appender = audit::open_appender(context.data, clock);
+  auto appender = audit::open_appender(context.data, clock, warn);
   if (!appender) return appender.error();
   audit::LeafDraft draft;
   draft.type = "backup";
@@ -37,7 +37,9 @@ int run_backup(const Context& context, const audit::BackupOptions& options) {
   if (const auto free = check_not_of_a_log(options.out); !free) return fail(free.error());
   const auto recorded = record_backup(context, options);
   if (!recorded) return fail(recorded.error());
-  const auto report = audit::back_up(context.data, options);
+  audit::BackupOptions now = options;
+  now.made_us = SystemClock().now_us();
+  const auto report = audit::back_up(context.data, now);
   if (!report) return fail(report.error());
   if (context.json) {
     print_json({{"out", options.out.string()},

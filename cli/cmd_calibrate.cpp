@@ -200,7 +200,7 @@ int run_calibrate(const Context& context, CalibrateFlags& flags) {
     if (const auto written = write_output(flags.out, text); !written) return fail(written.error());
   }
   const std::string warning = warning_of(*calibration);
-  if (!warning.empty()) std::cerr << "verbatim: warning: " << one_line(warning) << '\n';
+  if (!warning.empty()) warn(warning);
   if (context.json) {
     OrderedJson found = OrderedJson::array();
     for (const auto& detection : *detections) found.push_back(detection_json(detection));

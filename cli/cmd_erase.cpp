@@ -1,6 +1,7 @@
 // verbatim erase, hold: contents go, proofs stay; and what must not go.
 
 #include "audit/erasure.hpp"
+#include "audit/json_member.hpp"
 #include "audit/prune.hpp"
 #include "audit/reader.hpp"
 #include "cli/append_leaf.hpp"
@@ -39,7 +40,7 @@ int run_erase(const Context& context, const ScopeFlags& flags, const std::string
   const auto scope = scope_of(flags, "--id ID or --subject HANDLE");
   if (!scope) return fail(scope.error());
   static const SystemClock clock;
-  const auto appender = audit::open_appender(context.data, clock);
+  const auto appender = audit::open_appender(context.data, clock, warn);
   if (!appender) return fail(appender.error());
   if (!retention_override.empty()) {
     audit::LeafDraft leave;
@@ -81,6 +82,28 @@ int append_hold(const Context& context, audit::LeafDraft draft) {
   return kDone;
 }
 
+/// What a hold does not reach: a pruning goes by age, and takes the origin of a held hit, which is older than the hit.
+void warn_of_origins(const Context& context, const audit::Scope& scope) {
+  if (scope.all) return;
+  if (!scope.record) {
+    if (!context.quiet) {
+      std::cerr << "verbatim: of cache hits the hold keeps what was answered, not the records that "
+                   "first gave those answers, without which they cannot be computed again: hold "
+                   "these by --id too (log show ID names a hit's origin)\n";
+    }
+    return;
+  }
+  const auto reader = audit::LogReader::open(context.data);
+  const auto leaves = reader ? (*reader)->leaves_of(*scope.record)
+                             : Result<std::vector<audit::StoredLeaf>>(reader.error());
+  if (!leaves || leaves->empty()) return;
+  const std::string origin = audit::text_at(leaves->back().json, "origin");
+  if (audit::text_at(leaves->back().json, "status") != "cache_hit" || origin.empty()) return;
+  warn("this record is a cache hit of " + origin +
+       ", without which it cannot be computed again: while it is held that is not erased, but it "
+       "can be pruned, unless it is held too");
+}
+
 int run_hold_add(const Context& context, const ScopeFlags& flags, const std::string& reason) {
   const auto scope = scope_of(flags, "--id ID, --subject HANDLE or --all");
   if (!scope) return fail(scope.error());
@@ -90,6 +113,7 @@ int run_hold_add(const Context& context, const ScopeFlags& flags, const std::str
       return fail(there.error());
     }
   }
+  warn_of_origins(context, *scope);
   audit::LeafDraft draft;
   draft.type = "legal_hold";
   draft.fields = {{"scope", audit::scope_json(*scope)}, {"reason", reason}, {"actor", actor()}};
@@ -173,7 +197,9 @@ void add_erase(CLI::App& app, Context& context) {
 }
 
 void add_hold(CLI::App& app, Context& context) {
-  CLI::App* hold = app.add_subcommand("hold", "legal holds: while one is in force, erase refuses");
+  CLI::App* hold = app.add_subcommand(
+      "hold",
+      "legal holds: while one is in force, erase refuses and prune stops before what it holds");
   hold->require_subcommand(1);
   hold->footer("Example:\n  verbatim hold add --all --reason 'case 17'");
 

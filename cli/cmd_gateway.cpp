@@ -322,6 +322,7 @@ int run_gateway(const Context& context, const GatewayFlags& flags) {
   options.data_dir = context.data;
   options.mode = config->mode;
   options.key = config->signing_key;
+  options.warn = warn;
   auto log = audit::Log::open(options, clock);
   if (!log) return fail(log.error());
   warn_of_other_signing_key(context, *config);

@@ -63,7 +63,7 @@ int run_list(const Context& context) {
 /// Prints the new key, or the one retired.
 int run_change(const Context& context, const audit::LeafDraft& draft) {
   static const SystemClock clock;
-  const auto appender = audit::open_appender(context.data, clock);
+  const auto appender = audit::open_appender(context.data, clock, warn);
   if (!appender) return fail(appender.error());
   const auto before = keys_of(context);
   if (!before) return fail(before.error());
@@ -85,6 +85,10 @@ int run_change(const Context& context, const audit::LeafDraft& draft) {
     print_json(out);
   } else {
     std::cout << one_line(key.str()) << '\n';
+  }
+  if (rotated && !context.quiet) {
+    std::cerr << "verbatim: before keys retire: give it to auditors, start each witness with --log "
+                 "of it too, and put it into the log line of each policy (docs/keys.md)\n";
   }
   if (left && !context.quiet) {
     std::cerr << "verbatim: its private half is still in the token, and destroyed only there: "

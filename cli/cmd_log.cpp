@@ -1,10 +1,14 @@
 // verbatim log list|show, checkpoint, receipt: reading the log.
 
+#include "audit/erasure.hpp"
 #include "audit/prune.hpp"
 #include "audit/reader.hpp"
+#include "audit/subject.hpp"
 #include "cli/append_leaf.hpp"
 #include "cli/opentelemetry.hpp"
 #include "cli/show_text.hpp"
+#include "gateway/gateway_keys.hpp"
+#include "replay/answer_body.hpp"
 #include "replay/recorded.hpp"
 
 #include <algorithm>
@@ -12,13 +16,14 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace verbatim::cli {
 
 namespace {
 
 struct ListFlags {
-  std::string since, until, model, status;
+  std::string since, until, model, status, tenant, subject;
   std::uint64_t limit = 0;
   bool all_types = false;
 };
@@ -29,6 +34,7 @@ Result<audit::RecordFilter> filter_of(const ListFlags& flags) {
   if (!timed) return timed.error();
   filter.model = flags.model;
   filter.status = flags.status;
+  filter.tenant = flags.tenant;
   filter.limit = flags.limit;
   filter.newest_first = flags.limit > 0;  // the newest are kept; printed oldest first all the same
   if (flags.all_types) filter.type.clear();
@@ -50,16 +56,58 @@ OrderedJson json_of(const audit::RecordSummary& record) {
   return json;
 }
 
-void print_row(const audit::RecordSummary& record, bool with_type) {
+/// How a list of records is shown.
+struct Columns {
+  bool type = false, tenant = false;
+};
+
+void print_row(const audit::RecordSummary& record, const Columns& columns, bool erased) {
   std::cout << column(std::to_string(record.index), 6) << record.id.str() << "  "
             << format_rfc3339(record.time_us).substr(0, 19) << "Z  "
-            << (with_type ? column(record.type, 18) : "")
+            << (columns.type ? column(record.type, 18) : "")
             << column(record.status.empty() ? (record.type == "request" ? "open" : "-")
                                             : record.status,
                       18)
             << column(record.cache.empty() ? "-" : record.cache, 6)
+            << (columns.tenant ? column(record.tenant.empty() ? "-" : record.tenant, 12) : "")
             << column(record.model.empty() ? "-" : record.model, 16)
-            << one_line(record.route.empty() ? "-" : record.route) << '\n';
+            << one_line(record.route.empty() ? "-" : record.route) << (erased ? "  ERASED" : "")
+            << '\n';
+}
+
+/// Leaves of which contents were erased.
+Result<std::set<std::uint64_t>> erased_leaves(audit::LogReader& reader) {
+  audit::RecordFilter filter;
+  filter.type = "erasure";
+  const auto erasures = reader.list(filter);
+  if (!erasures) return erasures.error();
+  std::set<std::uint64_t> leaves;
+  for (const auto& erasure : *erasures) {
+    const auto leaf = reader.leaf(erasure.index);
+    const auto erased = leaf ? audit::read_erased(leaf->json)
+                             : Result<std::vector<audit::ErasedContents>>(leaf.error());
+    if (!erased) continue;  // pruned: what it names is gone too; verify says what is malformed
+    for (const audit::ErasedContents& contents : *erased) leaves.insert(contents.leaf);
+  }
+  return leaves;
+}
+
+bool is_erased(const std::set<std::uint64_t>& leaves, const audit::RecordSummary& record) {
+  return leaves.contains(record.index) ||
+         (record.response_index && leaves.contains(*record.response_index));
+}
+
+/// Those whose request leaf names this subject, at most `limit`, 0 for all.
+void keep_of_subject(audit::LogReader& reader, const std::string& subject, std::uint64_t limit,
+                     std::vector<audit::RecordSummary>& records) {
+  std::vector<audit::RecordSummary> kept;
+  for (audit::RecordSummary& record : records) {
+    const auto leaf = reader.leaf(record.index);
+    if (!leaf || replay::text_at(leaf->json, {"subject"}) != subject) continue;
+    kept.push_back(std::move(record));
+    if (limit != 0 && kept.size() == limit) break;
+  }
+  records = std::move(kept);
 }
 
 /// What a verdict's leaf says, and of which record.
@@ -75,17 +123,22 @@ std::optional<Judged> judged_by(audit::LogReader& reader, const audit::RecordSum
 }
 
 int run_list(const Context& context, const ListFlags& flags) {
-  const auto filter = filter_of(flags);
+  auto filter = filter_of(flags);
   if (!filter) return fail(filter.error());
+  if (!flags.subject.empty()) filter->limit = 0;  // counted below
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
   auto records = (*reader)->list(*filter);
   if (!records) return fail(records.error());
+  if (!flags.subject.empty()) keep_of_subject(**reader, flags.subject, flags.limit, *records);
+  const auto erased = erased_leaves(**reader);
+  if (!erased) return fail(erased.error());
   if (filter->newest_first) std::reverse(records->begin(), records->end());
   if (context.json) {
     OrderedJson rows = OrderedJson::array();
     for (const auto& record : *records) {
       OrderedJson row = json_of(record);
+      if (is_erased(*erased, record)) row["erased"] = true;
       if (const auto judged = judged_by(**reader, record)) {
         row["verdict"] = judged->verdict;
         row["record"] = judged->record;
@@ -95,15 +148,21 @@ int run_list(const Context& context, const ListFlags& flags) {
     print_json({{"records", std::move(rows)}});
     return kDone;
   }
+  const auto of_another = [&](const auto& record) {
+    return record.tenant != records->front().tenant;
+  };
+  const Columns columns{
+      flags.all_types,
+      !flags.all_types && std::any_of(records->begin(), records->end(), of_another)};
   std::cout << "index   id                                    time                  "
-            << (flags.all_types ? "type                " : "")
-            << "status              cache   model             route\n";
+            << (flags.all_types ? "type                " : "") << "status              cache   "
+            << (columns.tenant ? "tenant        " : "") << "model             route\n";
   for (auto& record : *records) {
     if (const auto judged = judged_by(**reader, record)) {
       record.status = judged->verdict;
       record.route = "of " + judged->record;
     }
-    print_row(record, flags.all_types);
+    print_row(record, columns, is_erased(*erased, record));
   }
   return kDone;
 }
@@ -214,6 +273,29 @@ void add_span(OrderedJson& out) {
   if (!request.is_null()) out["opentelemetry"] = opentelemetry_span(request, leaf(1, "response"));
 }
 
+/// What an answer says, beside the bytes that said it: of a stream the whole text.
+void add_answers(OrderedJson& out) {
+  const OrderedJson& leaves = out.at("leaves");
+  const OrderedJson& contents = out.at("contents");
+  if (!leaves.front().at("leaf").is_object() || !contents.contains("response.body") ||
+      !contents["response.body"].contains("text")) {
+    return;
+  }
+  const auto api = replay::served_api(Json(leaves.front()["leaf"]));
+  if (!api) return;
+  const auto whole = replay::whole_answer(*api, contents["response.body"]["text"]);
+  const auto choices = whole ? replay::answer_choices(*api, *whole)
+                             : std::optional<std::vector<replay::AnswerChoice>>();
+  if (!choices) return;
+  OrderedJson answers = OrderedJson::array();
+  for (const replay::AnswerChoice& choice : *choices) {
+    OrderedJson answer = {{"text", choice.text}, {"finish", choice.finish}};
+    if (!choice.beside.empty()) answer["beside"] = choice.beside;
+    answers.push_back(std::move(answer));
+  }
+  out["answers"] = std::move(answers);
+}
+
 int run_show(const Context& context, const std::string& id, bool with_contents) {
   const auto reader = audit::LogReader::open(context.data);
   if (!reader) return fail(reader.error());
@@ -239,11 +321,55 @@ int run_show(const Context& context, const std::string& id, bool with_contents) 
     auto contents = contents_of(context, **reader, *leaves);
     if (!contents) return fail(contents.error());
     out["contents"] = std::move(*contents);
+    add_answers(out);
   }
   if (context.json) {
     print_json(out);
   } else {
     print_shown(std::cout, out);
+  }
+  return kDone;
+}
+
+struct SubjectFlags {
+  std::string credential, gateway_key;
+  bool anonymous = false;
+};
+
+/// What the gateway made the handle of: gateway/exchange.cpp.
+Result<std::string> who(const SubjectFlags& flags) {
+  const int named = (flags.credential.empty() ? 0 : 1) + (flags.gateway_key.empty() ? 0 : 1) +
+                    (flags.anonymous ? 1 : 0);
+  if (named != 1) {
+    return Error{Errc::invalid_input, "name one thing", "",
+                 "give --credential FILE, --gateway-key HASH or --anonymous"};
+  }
+  if (flags.anonymous) return std::string("anonymous");
+  if (!flags.gateway_key.empty()) {
+    const auto hash = gateway::parse_key_hash(flags.gateway_key);
+    const std::string id = hash ? hash->id : flags.gateway_key;
+    if (id.size() == 8 && id.find_first_not_of("0123456789abcdef") == std::string::npos) {
+      return "gateway-key:" + id;
+    }
+    return Error{Errc::invalid_input, "this names no key of the gateway's", "--gateway-key",
+                 "give the hash from its [[key]] section, or the 8 digits behind vb-"};
+  }
+  auto text = read_input(flags.credential);
+  if (!text) return text;
+  const std::size_t end = text->find_last_not_of(" \t\r\n");
+  const std::size_t begin = text->find_first_not_of(" \t\r\n");
+  return text->substr(begin, end + 1 - begin);
+}
+
+int run_subject(const Context& context, const SubjectFlags& flags) {
+  const auto named = who(flags);
+  if (!named) return fail(named.error());
+  const auto handle = audit::subject_handle(context.data, *named);
+  if (!handle) return fail(handle.error());
+  if (context.json) {
+    print_json({{"subject", *handle}});
+  } else {
+    std::cout << *handle << '\n';
   }
   return kDone;
 }
@@ -322,11 +448,27 @@ void add_log(CLI::App& app, Context& context) {
   list->add_option("--model", flags->model, "requested model");
   list->add_option("--status", flags->status, "complete, cache_hit, client_disconnect, ...")
       ->check(exchange_status());
+  list->add_option("--tenant", flags->tenant, "of this tenant");
+  list->add_option("--subject", flags->subject,
+                   "of this subject's handle (verbatim log subject); reads each record's leaf");
   list->add_option("--limit", flags->limit, "at most so many; the newest are kept")
       ->check(whole_number(1));
   list->add_flag("--all-types", flags->all_types, "leaves of every type, not exchanges alone");
   add_common(*list, context, "verbatim log list --since 2026-11-01 --status complete --json");
   list->callback([&context, flags] { context.exit_code = run_list(context, *flags); });
+
+  auto subject_flags = std::make_shared<SubjectFlags>();
+  CLI::App* subject = log->add_subcommand(
+      "subject", "the handle under which this log knows a credential: for list, erase and hold");
+  subject->add_option("--credential", subject_flags->credential,
+                      "file with the provider's key as the client sends it; - is stdin");
+  subject->add_option("--gateway-key", subject_flags->gateway_key,
+                      "a key of the gateway's: its hash in the configuration, or its 8 digits");
+  subject->add_flag("--anonymous", subject_flags->anonymous, "who sent no credential");
+  add_common(*subject, context,
+             "verbatim log list --subject \"$(verbatim log subject --credential - < key.txt)\"");
+  subject->callback(
+      [&context, subject_flags] { context.exit_code = run_subject(context, *subject_flags); });
 
   auto id = std::make_shared<std::string>();
   auto with_contents = std::make_shared<bool>(false);

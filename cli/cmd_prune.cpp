@@ -89,14 +89,14 @@ int run_prune(const Context& context, const PruneFlags& flags) {
   }
   if (flags.dry_run) return run_dry(context, *before);
   if (flags.reason.empty()) return usage("--reason is required", "it goes into the leaf");
-  const auto appender = audit::open_appender(context.data, system_clock());
+  const auto appender = audit::open_appender(context.data, system_clock(), warn);
   if (!appender) return fail(appender.error());
   const auto appended =
       (*appender)->append_and_wait(audit::prune_draft(*before, flags.reason, actor()));
   if (!appended && appended.error().code == Errc::invalid_input) {
     const auto plan = audit::plan_prune(context.data, *before, system_clock().now_us());
     if (!plan) return fail(plan.error());
-    if (plan->minimum_index <= plan->before.minimum_index && plan->holds.empty()) {
+    if (plan->minimum_index <= plan->before.minimum_index) {
       return nothing_to_prune(context, *plan);
     }
   }

@@ -2,6 +2,7 @@
 
 #include "cli/command.hpp"
 #include "cli/model_places.hpp"
+#include "cli/policy_file.hpp"
 #include "cli/progress.hpp"
 #include "cli/replay_evidence.hpp"
 #include "cli/replay_flags.hpp"
@@ -94,7 +95,7 @@ Result<std::unique_ptr<ReplayEvidence>> evidence_of(const Context& context,
   options.vkey = *key;
   options.checkpoint = drawn_by;
   if (!flags.policy.empty()) {
-    const auto policy = read_input(flags.policy);
+    const auto policy = read_policy(flags.policy);
     if (!policy) return policy.error();
     options.policy = *policy;
   }
@@ -240,7 +241,10 @@ class Run {
 
   /// Runs on any thread.
   Result<Verdict> replay_one(const Uuid& id, const replay::ReplayWith& with) {
-    if (const auto found = earlier_.verdicts.find(id); found != earlier_.verdicts.end()) {
+    // What was said last is that there was nothing to compare: that may have changed.
+    const bool open = earlier_.without_answer.contains(id);
+    const auto found = earlier_.verdicts.find(id);
+    if (!open && found != earlier_.verdicts.end()) {
       auto taken = replay::taken_over(evidence_->records(), found->second, with);
       if (taken) return std::move(*taken);
     }
@@ -249,6 +253,11 @@ class Run {
 
   Result<void> give(Verdict& verdict) {
     if (verdict.resumed) return {};
+    if (replay::is_said_already(earlier_, verdict)) {
+      verdict.resumed = true;
+      verdict.leaf = earlier_.without_answer.at(verdict.record).leaf;
+      return {};
+    }
     // Of a pruned record there is nothing left that a statement could be about; the log says that it went.
     const bool is_gone = verdict.kind == VerdictKind::pruned && !verdict.response_index;
     if (is_gone) return {};
@@ -333,6 +342,17 @@ class Run {
   replay::ReplayRun about_;
 };
 
+/// What may have happened, unless the detail has said so.
+void print_causes(const Verdict& verdict) {
+  if (verdict.hypotheses.empty()) return;
+  const std::string causes = replay::hypotheses_text(verdict.hypotheses);
+  if (verdict.detail.find(causes) != std::string::npos) return;
+  std::cout << "    may be: " << one_line(causes);
+  if (verdict.deficit)
+    std::cout << " (deficit at that token " << replay::decimal(*verdict.deficit) << " logit units)";
+  std::cout << '\n';
+}
+
 void print_verdict(const Verdict& verdict) {
   std::cout << replay::verdict_name(verdict.kind)
             << std::string(16 - replay::verdict_name(verdict.kind).size(), ' ')
@@ -343,6 +363,7 @@ void print_verdict(const Verdict& verdict) {
   if (verdict.character) std::cout << " (byte " << *verdict.character << ")";
   if (!verdict.detail.empty()) std::cout << ": " << one_line(verdict.detail);
   std::cout << '\n';
+  print_causes(verdict);
   if (verdict.fingerprint)
     std::cout << "    " << one_line(replay::fingerprint_text(*verdict.fingerprint)) << '\n';
   for (const std::string& content : verdict.not_looked_at)
@@ -386,13 +407,17 @@ void print_margins(const std::vector<Verdict>& verdicts) {
             << " logit units)\n";
 }
 
-void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts) {
+/// `quiet`: of the records only those that diverged.
+void print_run(const replay::ReplayRun& run, const std::map<VerdictKind, std::uint64_t>& counts,
+               bool quiet) {
   // A long list hides what it should show.
   constexpr std::size_t kAllShown = 200;
   for (const Verdict& verdict : run.verdicts) {
     const bool well =
         verdict.kind == VerdictKind::bitwise || verdict.kind == VerdictKind::token_exact;
-    if (run.verdicts.size() <= kAllShown || !well) print_verdict(verdict);
+    const bool shown =
+        quiet ? verdict.kind == VerdictKind::diverged : run.verdicts.size() <= kAllShown || !well;
+    if (shown) print_verdict(verdict);
   }
   print_counts(run.verdicts, counts);
   print_margins(run.verdicts);
@@ -472,7 +497,7 @@ int run_replay(const Context& context, ReplayFlags& flags) {
     print_json(json);
   } else {
     if (run.verified() != nullptr) print_bundle(*run.verified());
-    print_run(run.about(), counts);
+    print_run(run.about(), counts, context.quiet);
     for (const std::string& file : {flags.report, flags.csv, flags.metrics}) {
       if (written && !file.empty()) std::cout << "wrote " << one_line(file) << '\n';
     }

@@ -91,7 +91,7 @@ int keep(const Context& context, const TimestampFlags& flags, const std::string&
                       from, "nothing to do"});
   }
   static const SystemClock clock;
-  const auto appender = audit::open_appender(context.data, clock);
+  const auto appender = audit::open_appender(context.data, clock, warn);
   if (!appender) return fail(appender.error());
   const auto appended = (*appender)->append_and_wait(audit::timestamp_draft(*timestamp, actor()));
   if (!appended) return fail(appended.error());

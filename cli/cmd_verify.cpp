@@ -1,11 +1,17 @@
 // verbatim verify: is this log, this bundle or this receipt what was signed?
 
+#include "audit/policy.hpp"
 #include "audit/verify.hpp"
 #include "cli/command.hpp"
+#include "cli/policy_file.hpp"
 #include "cli/show_text.hpp"
+#include "schema/digest.hpp"
+#include "schema/file.hpp"
 
+#include <kVerifyPy.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -54,7 +60,16 @@ OrderedJson json_of(const audit::TimestampFinding& stamp, bool checked) {
           {"trusted", checked ? OrderedJson(stamp.trusted) : OrderedJson()}};
 }
 
-void print_report(const audit::VerifyReport& report, bool tsa_given) {
+/// The newest key signed what was checked: where the policy's log line has it, it is pinned by that.
+bool is_named_by_policy(const audit::VerifyReport& report, const std::string& policy) {
+  const auto parsed = audit::Policy::parse(policy);
+  return parsed && std::any_of(parsed->logs().begin(), parsed->logs().end(),
+                               [&](const auto& log) { return log.str() == report.vkey; });
+}
+
+void print_report(const audit::VerifyReport& report, const audit::VerifyOptions& options) {
+  const bool tsa_given = !options.tsa_ca.empty();
+
   print_verdict(report.verdict, report.problems,
                 report.contents_unchecked.empty() ? "" : ", contents NOT CHECKED");
   std::cout << "  origin    " << one_line(report.origin) << '\n'
@@ -70,7 +85,10 @@ void print_report(const audit::VerifyReport& report, bool tsa_given) {
                     ? ""
                     : "            not opened: " + one_line(report.contents_unchecked) + "\n")
             << "  key       " << one_line(report.vkey)
-            << (report.key_was_given ? "" : "  (named by the log itself: pass --key to pin it)")
+            << (report.key_was_given ? ""
+                : is_named_by_policy(report, options.policy)
+                    ? "  (named by the policy)"
+                    : "  (named by the log itself: pass --key to pin it)")
             << '\n';
   if (report.minimum_index > 0) {
     std::cout << "  pruned    " << report.pruned << " leaves below " << report.minimum_index
@@ -127,7 +145,7 @@ Result<audit::VerifyOptions> options_of(const VerifyFlags& flags) {
       flags.checkpoint.empty() ? Result<std::string>(std::string()) : read_note(flags.checkpoint);
   if (!checkpoint) return checkpoint.error();
   options.checkpoint = *checkpoint;
-  const auto policy = text_of(flags.policy);
+  const auto policy = read_policy(flags.policy);
   if (!policy) return policy.error();
   options.policy = *policy;
   const auto tsa_ca = text_of(flags.tsa_ca);
@@ -177,6 +195,26 @@ int run_receipt(const Context& context, const VerifyFlags& flags) {
   return exit_code_of(report->verdict);
 }
 
+/// A bundle brings a verify.py, and who made it chose which. Nothing of a verdict: another version writes another one.
+bool is_other_script(const std::string& bundle) {
+  constexpr std::uint64_t kScriptBytesMax = 1 << 20;
+  std::error_code ignored;
+  const auto path = std::filesystem::path(bundle) / "verify.py";
+  if (bundle.empty() ||
+      !std::filesystem::exists(std::filesystem::path(bundle) / "manifest.json", ignored) ||
+      !std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
+    return false;
+  }
+  const auto script = read_file(path, kScriptBytesMax);
+  return !script || *script != kVerifyPy;
+}
+
+void print_script(const std::string& bundle) {
+  if (!is_other_script(bundle)) return;
+  std::cout << "  verify.py is not the one that this version writes (SHA-256 "
+            << sha256(kVerifyPy).hex() << "): do not run the bundle's, but one from the project\n";
+}
+
 int run_verify(const Context& context, const VerifyFlags& flags) {
   if (!flags.receipt.empty()) return run_receipt(context, flags);
   auto given = options_of(flags);
@@ -194,7 +232,8 @@ int run_verify(const Context& context, const VerifyFlags& flags) {
   if (context.json) {
     print_json(json_of(*report, !options.tsa_ca.empty()));
   } else {
-    print_report(*report, !options.tsa_ca.empty());
+    print_report(*report, options);
+    print_script(flags.path);
   }
   return exit_code_of(report->verdict);
 }

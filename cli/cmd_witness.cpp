@@ -5,6 +5,7 @@
 #include "audit/witness.hpp"
 #include "cli/command.hpp"
 #include "cli/http_post.hpp"
+#include "cli/policy_file.hpp"
 #include "cli/show_text.hpp"
 #include "gateway/witness_server.hpp"
 
@@ -97,6 +98,27 @@ std::uint64_t last_known(const std::filesystem::path& data, const audit::Verifie
   return 0;
 }
 
+/// What it said, in a line, and what to do about it.
+Error refusal(const audit::Policy::Witness& witness, unsigned status, const std::string& body) {
+  constexpr std::size_t kSaidMax = 200;
+  const std::string said = body.substr(0, std::min(body.find('\n'), kSaidMax));
+  Error error{Errc::upstream_failed,
+              "the witness refuses with " + std::to_string(status) +
+                  (said.empty() ? "" : ": " + (is_utf8(said) ? said : "(no text)")),
+              witness.url, ""};
+  if (status == 403) {
+    error.advice =
+        "it knows the log, and no key that signs it now: after keys rotate or keys retire it is "
+        "started with --log of the new key too (verbatim keys list)";
+  } else if (status == 404) {
+    error.advice = "it is started with --log of this log's key (verbatim keys list)";
+  } else if (status == 422) {
+    error.code = Errc::tampered;
+    error.advice = "what it cosigned is no part of this log: run verbatim verify; docs/backup.md";
+  }
+  return error;
+}
+
 Result<std::string> request_from(const std::filesystem::path& data, const Head& head,
                                  std::uint64_t old_size) {
   audit::WitnessRequest request{old_size, {}, head.note};
@@ -104,7 +126,8 @@ Result<std::string> request_from(const std::filesystem::path& data, const Head& 
     return Error{Errc::tampered,
                  "the witness has cosigned a tree of " + std::to_string(old_size) +
                      " leaves of this log, which has " + std::to_string(head.size),
-                 data.string(), "the log was rolled back or cut: run verbatim verify"};
+                 data.string(),
+                 "the log was rolled back, restored or cut: run verbatim verify; docs/backup.md"};
   }
   if (old_size > 0) {
     auto proof = audit::consistency_proof(data, old_size, head.size);
@@ -126,11 +149,7 @@ Result<void> ask_one(const Context& context, const AskFlags& flags, const Head& 
     if (answer->status == 200) {
       return audit::keep_cosignature(context.data, head.note, witness.key, answer->body);
     }
-    if (answer->status != 409) {
-      // 422: what it cosigned before is no prefix of this log.
-      return Error{answer->status == 422 ? Errc::tampered : Errc::upstream_failed,
-                   "the witness refuses with " + std::to_string(answer->status), witness.url, ""};
-    }
+    if (answer->status != 409) return refusal(witness, answer->status, answer->body);
     const auto size = size_of_conflict(answer->body, witness.url);
     if (!size) return size.error();
     old_size = *size;
@@ -140,7 +159,7 @@ Result<void> ask_one(const Context& context, const AskFlags& flags, const Head& 
 }
 
 int run_ask(const Context& context, const AskFlags& flags) {
-  const auto text = read_input(flags.policy);
+  const auto text = read_policy(flags.policy);
   if (!text) return fail(text.error());
   const auto policy = audit::Policy::parse(*text);
   if (!policy) return fail(policy.error());

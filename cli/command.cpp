@@ -90,6 +90,8 @@ int usage(const std::string& what, const std::string& advice) {
   return fail(Error{Errc::invalid_input, what, "", advice});
 }
 
+void warn(const std::string& text) { std::cerr << "verbatim: warning: " << one_line(text) << '\n'; }
+
 int not_in_this_version(const std::string& what) {
   return fail(Error{Errc::unsupported, "'" + what + "' is not in this version",
                     std::string("verbatim ") + VERBATIM_VERSION,

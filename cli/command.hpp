@@ -56,6 +56,9 @@ int fail(const Error& error);
 /// The same for a mistake in the command line.
 int usage(const std::string& what, const std::string& advice);
 
+/// Prints `verbatim: warning: ...` on stderr, whatever --quiet says.
+void warn(const std::string& text);
+
 /// For what the contract has and this version has not.
 int not_in_this_version(const std::string& what);
 

@@ -5,9 +5,12 @@
 #include "cli/probe_flags.hpp"
 #include "cli/progress.hpp"
 #include "cli/show_text.hpp"
+#include "replay/html.hpp"
 #include "schema/bytes.hpp"
 
+#include <algorithm>
 #include <iostream>
+#include <optional>
 
 namespace verbatim::cli {
 
@@ -115,10 +118,27 @@ Result<void> write_files(const ProbeFlags& flags, const std::vector<replay::Seri
                       0600);
 }
 
+/// The most frequent answer of the run that the baseline does not have, beside the baseline's own.
+void print_new_answer(const replay::SeriesRun& run, const replay::SeriesRun& baseline) {
+  constexpr std::size_t kCharactersMax = 100;
+  for (std::size_t i = 0; i < run.questions.size() && i < baseline.questions.size(); ++i) {
+    const std::vector<std::string>& before = baseline.questions[i].texts;
+    for (const std::string& text : run.questions[i].texts) {
+      if (before.empty() || std::find(before.begin(), before.end(), text) != before.end()) continue;
+      std::cout << "  question " << i + 1 << " of " << run.questions.size()
+                << ", now: " << one_line(replay::shortened(text, kCharactersMax)) << "\n"
+                << "  before:" << std::string(run.questions.size() < 10 ? 10 : 11, ' ')
+                << one_line(replay::shortened(before.front(), kCharactersMax)) << '\n';
+      return;
+    }
+  }
+}
+
 void print_run(const Context& context, const ProbeFlags& flags, const replay::SeriesRun& run,
-               const std::vector<replay::ProbeResult>& probes) {
+               const replay::SeriesRun* baseline, const std::vector<replay::ProbeResult>& probes) {
   if (!context.json) {
     std::cout << one_line(replay::series_sentence(run)) << '\n';
+    if (baseline != nullptr && run.answers_changed()) print_new_answer(run, *baseline);
     return;
   }
   OrderedJson json = replay::series_json(run);
@@ -176,9 +196,11 @@ int run_probe_series(const Context& context, ProbeFlags& flags) {
                       run.url, "each question needs 5 answers under each load"});
   }
   if (const auto kept = replay::append_run(flags.series, run); !kept) return fail(kept.error());
-  runs->push_back(std::move(run));
+  const auto compared =
+      baseline == nullptr ? std::optional<replay::SeriesRun>() : std::optional(*baseline);
+  runs->push_back(std::move(run));  // the baseline may move
   if (const auto written = write_files(flags, *runs, clock); !written) return fail(written.error());
-  print_run(context, flags, runs->back(), *probes);
+  print_run(context, flags, runs->back(), compared ? &*compared : nullptr, *probes);
   return exit_code_of(runs->back());
 }
 

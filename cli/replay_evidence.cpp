@@ -90,7 +90,7 @@ Result<std::unique_ptr<ReplayEvidence>> log_evidence(const std::filesystem::path
   if (!reader) return reader.error();
   auto key = audit::load_log_key(data);
   if (!key) return key.error();
-  auto appender = audit::open_appender(data, clock);
+  auto appender = audit::open_appender(data, clock, warn);
   if (!appender) return appender.error();
   return std::unique_ptr<ReplayEvidence>(
       new LogEvidence(std::move(*reader), std::move(*key), std::move(*appender)));

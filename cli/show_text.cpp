@@ -118,6 +118,11 @@ void print_shown(std::ostream& out, const OrderedJson& shown) {
   for (const auto& [field, content] : shown.at("contents").items()) {
     print_content(out, field, content);
   }
+  for (const OrderedJson& answer : shown.value("answers", OrderedJson::array())) {
+    const std::string beside = answer.value("beside", "");
+    print_content(out, "the answer, as text" + (beside.empty() ? "" : ", beside its " + beside),
+                  answer);
+  }
 }
 
 }  // namespace verbatim::cli

@@ -18,6 +18,10 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1; }
 
+# How many things to do at a time: VERBATIM_JOBS, or one a core.
+jobs=${VERBATIM_JOBS:-$(nproc)}
+[[ $jobs =~ ^[1-9][0-9]{0,3}$ ]] || die "VERBATIM_JOBS is no number of jobs: $jobs"
+
 # The compiler cache, where there is one, also serves a second checkout of the same source.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}
 export CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}

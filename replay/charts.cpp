@@ -141,8 +141,9 @@ class Columns {
 /// Lays out the tree of forks: clusters are its leaves, one below the other.
 class Tree {
  public:
-  Tree(const Clustering& clustering, const std::vector<std::string>& names, const std::string& end)
-      : clustering_(clustering), names_(names), end_(end) {
+  Tree(const Clustering& clustering, const std::vector<std::string>& names, const std::string& end,
+       const std::vector<std::size_t>& colours)
+      : clustering_(clustering), names_(names), end_(end), colours_(colours) {
     for (const Fork& fork : clustering.forks) {
       std::vector<std::size_t> clusters;
       for (const ForkBranch& branch : fork.branches) {
@@ -211,7 +212,9 @@ class Tree {
     Html strokes;
     for (std::size_t i = 0; i < ends.size(); ++i) {
       const ForkBranch& branch = fork.branches[i];
-      const std::size_t colour = std::min<std::size_t>(branch.clusters.front(), 5);
+      const std::size_t first = branch.clusters.front();
+      const std::size_t colour =
+          std::min<std::size_t>(colours_.empty() ? first : colours_[first], 5);
       strokes +=
           stroke(x, y, x + step_, ends[i], branch.count, "branch t" + std::to_string(colour));
       const Fork* const next = fork_of(branch);
@@ -237,6 +240,7 @@ class Tree {
   const Clustering& clustering_;
   const std::vector<std::string>& names_;
   const std::string& end_;
+  const std::vector<std::size_t>& colours_;
   std::map<std::vector<std::size_t>, const Fork*> by_clusters_;
   double step_ = 1, row_ = 0;
 };
@@ -263,8 +267,8 @@ Html swatch(const std::string& style) { return element("span", {{"class", "swatc
 Html column_chart(const ColumnChart& chart) { return Columns(chart).draw(); }
 
 Html fork_tree(const Clustering& clustering, const std::vector<std::string>& names,
-               const std::string& end) {
-  return clustering.forks.empty() ? Html() : Tree(clustering, names, end).draw();
+               const std::string& end, const std::vector<std::size_t>& colours) {
+  return clustering.forks.empty() ? Html() : Tree(clustering, names, end, colours).draw();
 }
 
 }  // namespace verbatim::replay

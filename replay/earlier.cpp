@@ -5,6 +5,7 @@
 #include "replay/statement.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace verbatim::replay {
 
@@ -19,6 +20,19 @@ bool is_by(const Verdict& verdict, const RunIdentity& run) {
   return verdict.engine && verdict.engine->build == run.build && verdict.method == run.method &&
          (!verdict.claimed_weights ||
           (verdict.engine->profile == run.profile && calibration == run.calibration_sha256));
+}
+
+bool is_without_answer(const Verdict& verdict) {
+  return verdict.kind == VerdictKind::not_replayable || verdict.kind == VerdictKind::erased ||
+         verdict.kind == VerdictKind::pruned;
+}
+
+Json what_is_said(const Verdict& verdict) {
+  Json fields = verdict_fields(verdict);
+  if (verdict.engine) return fields;
+  for (const char* circumstance : {"method", "environment", "environment_differs"})
+    fields.erase(circumstance);
+  return fields;
 }
 
 /// Is this the statement of what the leaf says? Read back and stated again, it must be the same bytes: so nothing in it
@@ -80,6 +94,7 @@ Result<Earlier> earlier_verdicts(audit::RecordSource& reader, const RunIdentity&
   std::sort(leaves->begin(), leaves->end(),
             [](const auto& a, const auto& b) { return a.index > b.index; });
   Earlier earlier;
+  std::set<Uuid> seen;
   for (const auto& each : *leaves) {
     const auto leaf = reader.leaf(each.index);
     if (!leaf) return leaf.error();
@@ -89,6 +104,11 @@ Result<Earlier> earlier_verdicts(audit::RecordSource& reader, const RunIdentity&
       continue;
     }
     auto verdict = verdict_of_leaf(leaf->json);
+    if (verdict && seen.insert(*id).second && is_without_answer(*verdict) &&
+        is_signed(reader, *keys, each.index, *verdict)) {
+      verdict->leaf = each.index;
+      earlier.without_answer.emplace(*id, *verdict);
+    }
     if (verdict && !is_by(*verdict, run)) continue;
     if (!verdict || !is_signed(reader, *keys, each.index, *verdict)) {
       ++earlier.passed_over;
@@ -98,6 +118,12 @@ Result<Earlier> earlier_verdicts(audit::RecordSource& reader, const RunIdentity&
     earlier.verdicts.emplace(*id, std::move(*verdict));
   }
   return earlier;
+}
+
+bool is_said_already(const Earlier& earlier, const Verdict& verdict) {
+  const auto before = earlier.without_answer.find(verdict.record);
+  return before != earlier.without_answer.end() && is_without_answer(verdict) &&
+         what_is_said(before->second) == what_is_said(verdict);
 }
 
 std::optional<Verdict> taken_over(audit::RecordSource& reader, Verdict verdict,

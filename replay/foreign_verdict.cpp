@@ -57,14 +57,33 @@ Hypotheses hypotheses(const ForeignScore& score, float threshold) {
   return {"weights", "prompt", "sampling", "edited"};
 }
 
-/// Nobody has said how far rounding goes here; but no kernel's goes as far as a whole logit unit.
+/// No kernel's rounding goes as far as this, in logit units.
+constexpr float kNoTie = 1;
+
+/// Nobody has said how far rounding goes here.
 Hypotheses uncalibrated_hypotheses(const ForeignScore& score) {
-  constexpr float kNearTie = 0.1F, kNoTie = 1;
+  constexpr float kNearTie = 0.1F;
   Hypotheses all = hypotheses(score, 0);
   const float largest = beyond(score, 0).largest;
   if (all.front() == "truncated" || largest > kNoTie) return all;
   all.insert(largest <= kNearTie ? all.begin() : all.end(), "rounding");
   return all;
+}
+
+/// A calibration is asked for where it could change the verdict.
+std::string uncalibrated_text(const ForeignScore& score, const std::string& differing,
+                              const std::string& why_none) {
+  const float largest = beyond(score, 0).largest;
+  std::string text =
+      differing + "are not the engine's choice, by up to " + decimal(largest) + " logit units";
+  if (largest > kNoTie) {
+    text += ", which no rounding explains";
+  } else if (why_none.empty()) {
+    text +=
+        ", and no calibration says how many honest rounding flips: see `verbatim replay "
+        "calibrate`";
+  }
+  return why_none.empty() ? text : text + "; " + why_none;
 }
 
 std::string diverged_text(const ForeignScore& score, float threshold, const Hypotheses& all) {
@@ -140,7 +159,7 @@ void judge_foreign(const ForeignScore& score, const local_engine::Engine& engine
     verdict.kind = VerdictKind::diverged;
     verdict.reason = "token";
     verdict.hypotheses = uncalibrated_hypotheses(score);
-    verdict.detail = differing + "are not the engine's choice, and " + why_none;
+    verdict.detail = uncalibrated_text(score, differing, why_none);
   } else if (by_rounding) {
     verdict.kind = VerdictKind::within_margin;
     verdict.reason = "rounding";

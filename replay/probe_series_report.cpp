@@ -147,9 +147,10 @@ class SeriesReport {
       if (tree.empty()) continue;
       return element("div", {{"class", "card"}},
                      element("pre", {{"class", "said"}}, text(now.request))) +
-             element("figure", tree + element("figcaption",
-                                              text("How often each answer was given: in the "
-                                                   "baseline \xE2\x86\x92 in the newest run.")));
+             element("figure",
+                     tree + element("figcaption", text("How often each answer was given: in the "
+                                                       "baseline \xE2\x86\x92 in the newest run. "
+                                                       "Colours are those of the chart above.")));
     }
     std::size_t answers = 0;
     for (const SeriesQuestion& each : last.questions) answers += each.texts.size();
@@ -176,14 +177,17 @@ class SeriesReport {
                                ": too many to draw."));
     }
     std::vector<std::string> names;
+    std::vector<std::size_t> colours;  // those of the chart above
     for (const Cluster& cluster : clustering.clusters) {
       const auto then = static_cast<std::size_t>(
           std::lower_bound(cluster.answers.begin(), cluster.answers.end(), first_now) -
           cluster.answers.begin());
       names.push_back(std::to_string(then) + " \xE2\x86\x92 " +
                       std::to_string(cluster.answers.size() - then));
+      const bool usual = !before.texts.empty() && cluster.text == before.texts.front();
+      colours.push_back(usual ? 0 : then > 0 ? 3 : 1);
     }
-    return fork_tree(clustering, names);
+    return fork_tree(clustering, names, "(ends here)", colours);
   }
 
   [[nodiscard]] Html table_of_runs() const {

@@ -172,6 +172,46 @@ Html verdict_rows(const ReplayRun& run) {
                          rows);
 }
 
+/// For who reads a report and no manual.
+const char* in_words(const std::string& reason) {
+  static const std::map<std::string, const char*> kWords = {
+      {"config_differs", "the model has another configuration than when it was recorded"},
+      {"fingerprint", "the recorded activations are not those of the engine"},
+      {"length", "more tokens than the request allows"},
+      {"logits", "the tokens agree, the recorded digests of the logits do not"},
+      {"malformed_record", "the record is not as the gateway writes it"},
+      {"memory", "it takes more memory than --kv-bytes-max gives"},
+      {"erased", "the contents were erased; the log says by which leaf"},
+      {"no_output", "no model answered: a list of models, or the like"},
+      {"no_tokens", "the record keeps no tokens"},
+      {"not_captured", "a capture rule or redaction left out what a replay needs"},
+      {"not_disclosed", "the bundle does not hold the contents"},
+      {"open", "the exchange has no end yet"},
+      {"parameters", "a parameter of the request that this engine does not have"},
+      {"profile_differs", "recorded under another numerics profile"},
+      {"prompt", "the recorded request does not give the recorded prompt"},
+      {"pruned", "its time was over; hashes are left"},
+      {"range", "prompt and answer are beyond what the model or the engine computes"},
+      {"remote", "another server answered, and nobody named its weights (--engine)"},
+      {"rounding", "no more than honest rounding does, by the calibration"},
+      {"status", "the exchange did not end complete: refused, cut off, or failed"},
+      {"template_differs", "the model has another chat template than when it was recorded"},
+      {"text", "the recorded answer is not the text of the recorded tokens"},
+      {"token", "a recorded token is not the engine\xE2\x80\x99s choice"},
+      {"tokenization", "the answer\xE2\x80\x99s text does not give one sequence of tokens"},
+      {"tokenizer_differs", "the model has another tokenizer than when it was recorded"},
+      {"unseeded", "it was sampled, with noise that only its engine knows"},
+      {"unsupported", "the engine does not compute this kind of model"},
+      {"weights_differ", "the model of this name has other weights than when it was recorded"},
+      {"weights_missing", "the weights are not here (--engine NAME=PATH)"},
+      {"weights_unreadable", "the weights cannot be read"},
+      {"writer_differs",
+       "tokens and logits agree; another version of the gateway wrote the answer"},
+  };
+  const auto found = kWords.find(reason);
+  return found == kWords.end() ? "" : found->second;
+}
+
 Html reasons(const ReplayRun& run) {
   std::map<std::pair<VerdictKind, std::string>, std::size_t> counts;
   for (const Verdict& verdict : run.verdicts) {
@@ -180,14 +220,19 @@ Html reasons(const ReplayRun& run) {
   if (counts.empty()) return {};
   Html rows;
   for (const auto& [key, count] : counts) {
-    rows += element("tr", element("td", {{"class", "nowrap"}},
-                                  swatch(style_of(key.first)) + text(verdict_name(key.first))) +
-                              cell(element("code", text(key.second))) +
-                              number_cell(std::to_string(count)));
+    rows +=
+        element("tr", element("td", {{"class", "nowrap"}},
+                              swatch(style_of(key.first)) + text(verdict_name(key.first))) +
+                          cell(element("code", text(key.second))) +
+                          cell(text(in_words(key.second))) + number_cell(std::to_string(count)));
   }
   return Html("<h3 style=\"margin-top:1.6rem\">Reasons</h3>") +
-         element("div", {{"class", "short"}},
-                 table(head({{"verdict", ""}, {"reason", ""}, {"records", "number"}}), rows));
+         element(
+             "div", {{"class", "short"}},
+             table(
+                 head(
+                     {{"verdict", ""}, {"reason", ""}, {"which means", ""}, {"records", "number"}}),
+                 rows));
 }
 
 Html environments(const ReplayRun& run) {
@@ -209,7 +254,7 @@ Html environments(const ReplayRun& run) {
   for (const auto& [name, unused] : names) {
     const auto here = run.here.find(name);
     const std::string own = here == run.here.end() ? "" : here->second;
-    Html row = cell(text(name)) + cell(text(own));
+    Html row = element("td", {{"class", "name"}}, text(name)) + cell(text(own));
     for (const auto* environment : shown) {
       const auto there = environment->facts.find(name);
       const std::string value = there == environment->facts.end() ? "" : there->second;
@@ -238,11 +283,18 @@ constexpr std::size_t kModelCharactersMax = 80;
 Html record_row(const ReplayRun& run, const Verdict& verdict) {
   const std::string id = verdict.record.str();
   const bool linked = run.with_texts && !verdict.trace.empty();
+  // The end of an origin's id tells it from others; the whole is its title, and in CSV and JSON.
+  constexpr std::size_t kIdEnd = 12;
   std::string where = verdict.reason;
   if (verdict.position) where += " at token " + std::to_string(*verdict.position);
   if (verdict.deficit && *verdict.deficit > 0) where += ", deficit " + decimal(*verdict.deficit);
-  if (verdict.origin)
-    where += (where.empty() ? "" : ", ") + std::string("cache hit of ") + verdict.origin->str();
+  if (verdict.origin) where += (where.empty() ? "" : ", ") + std::string("cache hit of ");
+  Html reason = text(where);
+  if (verdict.origin) {
+    const std::string origin = verdict.origin->str();
+    reason += element("span", {{"class", "mono"}, {"title", origin}},
+                      text("\xE2\x80\xA6" + origin.substr(origin.size() - kIdEnd)));
+  }
   return element(
       "tr",
       cell(linked ? element("a", {{"href", "#r-" + id}, {"class", "mono"}}, text(id)) : mono(id)) +
@@ -250,7 +302,7 @@ Html record_row(const ReplayRun& run, const Verdict& verdict) {
           cell(text(shortened(verdict.model, kModelCharactersMax))) +
           element("td", {{"class", "nowrap"}},
                   swatch(style_of(verdict.kind)) + text(verdict_name(verdict.kind))) +
-          cell(text(where)) + number_cell(std::to_string(verdict.tokens)) +
+          cell(reason) + number_cell(std::to_string(verdict.tokens)) +
           number_cell(verdict.response_index ? std::to_string(*verdict.response_index) : "") +
           number_cell(verdict.leaf ? std::to_string(*verdict.leaf) : ""));
 }

@@ -122,8 +122,7 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
   verdict.claimed_weights = true;
   verdict.method = "score";
   const Calibration* calibration = with.calibration;
-  std::string why_none =
-      "no calibration says how many honest rounding flips: see `verbatim replay calibrate`";
+  std::string why_none;
   if (calibration != nullptr &&
       (calibration->weights_sha256 != weights || calibration->profile != verdict.engine->profile)) {
     why_none = "the calibration that was given is one for other weights (" +
@@ -171,12 +170,17 @@ Result<Verdict> replay_foreign(audit::RecordSource& reader, const RecordedLeaves
 
 /// Of a record whose model has changed since: what of it, as far as the log tells.
 Verdict& other_model(audit::RecordSource& reader, const std::string& weights,
-                     const ReplayWith& with, Verdict& verdict) {
+                     const audit::StoredLeaf& response, const ReplayWith& with, Verdict& verdict) {
   const auto recorded = with.models.find(reader, weights);
   const auto here = with.engines.parts_of(verdict.model);
+  const bool explains = !with.explain && keeps_layers(response);
   const std::string advice = " (recorded with weights " + weights.substr(0, 16) +
                              "; if you have them, name them too: --engine " + verdict.model +
-                             "=PATH)";
+                             "=PATH" +
+                             (explains ? "; the record keeps digests of its layers: --explain "
+                                         "names the first that differs"
+                                       : "") +
+                             ")";
   if (!recorded || !here) {
     return cannot(verdict, "weights_differ",
                   verdict.model +
@@ -303,7 +307,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
       const auto measured = measure_other_weights(reader, *source.response, with, choices, verdict);
       if (!measured) return measured.error();
     }
-    if (changed) return other_model(reader, weights, with, verdict);
+    if (changed) return other_model(reader, weights, *source.response, with, verdict);
     return cannot(verdict, reason_without_engine(engine.error()), engine.error().message());
   }
   verdict.engine = describe(**engine);

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Verifies a Verbatim evidence bundle. Needs Python 3.8 and nothing else: no network, no trust in who made it.
 
+Take this script from the project, or from a copy whose SHA-256 the project publishes; never from the bundle of whom
+you audit, who could have put another in its place (`verbatim export` prints the SHA-256 of its version).
+
 usage: verify.py [BUNDLE] [--key VKEY] [--checkpoint FILE]
        verify.py --receipt FILE --key VKEY
 

@@ -2,6 +2,7 @@
 
 #include "audit/backup.hpp"
 
+#include "audit/backup_mark.hpp"
 #include "audit/erasure.hpp"
 #include "schema/file.hpp"
 #include "tests/audit/fixture.hpp"
@@ -95,6 +96,80 @@ TEST_F(BackupTest, TheRestoreDrill) {
   fs::copy_file(out / "log.db", folder / "log.db", fs::copy_options::overwrite_existing);
   EXPECT_EQ(verified().verdict, Verdict::truncated);
   EXPECT_EQ(refusal().code, Errc::tampered);
+}
+
+/// Types of all leaves in a folder, by index.
+std::vector<std::string> types_in(const fs::path& folder) {
+  std::vector<std::string> types;
+  const auto reader = LogReader::open(folder).value();
+  for (std::uint64_t at = 0; at < reader->size().value(); ++at) {
+    types.push_back(reader->leaf(at)->json.at("type"));
+  }
+  return types;
+}
+
+TEST_F(BackupTest, TheFirstWriterThatGoesOnFromOneSaysSoOnce) {
+  const BackupReport report = back_up(folder, {out, true, kNow}).value();
+  close();
+  EXPECT_TRUE(fs::exists(out / kBackupMarkName));
+  EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+  std::vector<std::string> warnings;
+  LogOptions restored = options();
+  restored.data_dir = out;
+  restored.warn = [&](const std::string& text) { warnings.push_back(text); };
+  Log::open(restored, clock).value().reset();
+  EXPECT_FALSE(fs::exists(out / kBackupMarkName));
+  ASSERT_EQ(types_in(out).size(), report.size + 3);
+  EXPECT_EQ(types_in(out)[report.size], "restored");
+  const Json leaf = LogReader::open(out).value()->leaf(report.size)->json;
+  EXPECT_EQ(leaf.at("backup_size"), report.size);
+  EXPECT_EQ(leaf.at("backup_root"), report.root.hex());
+  EXPECT_EQ(leaf.at("backup_time"), format_rfc3339(kNow));
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find(" with 42 leaves"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find(format_rfc3339(kNow)), std::string::npos) << warnings[0];
+
+  // No second time; and the log that was copied goes on as before.
+  Log::open(restored, clock).value().reset();
+  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(types_in(out).size(), report.size + 5);
+  EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
+  restored.data_dir = folder;
+  Log::open(restored, clock).value().reset();
+  EXPECT_EQ(warnings.size(), 1u);
+}
+
+TEST_F(BackupTest, ACommandThatGoesOnFromOneSaysSoToo) {
+  (void)back_up(folder, {out, true, kNow}).value();
+  close();
+  std::vector<std::string> warnings;
+  auto appender =
+      open_appender(out, clock, [&](const std::string& text) { warnings.push_back(text); }).value();
+  EXPECT_EQ(warnings.size(), 1u);
+  appender.reset();
+  EXPECT_EQ(types_in(out)[42], "restored");
+}
+
+TEST_F(BackupTest, AMarkThatCannotBeReadIsAMark) {
+  (void)made(true).value();
+  close();
+  LogOptions restored = options();
+  restored.data_dir = out;
+  std::uint64_t at = 42;
+  const std::string zeros(64, '0');
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string(5000, ' '),
+        R"({"made":7,"root":"00","size":-1,"id":"x"})" + std::string(),
+        R"({"made":"now","root":")" + zeros + R"(","size":9007199254740993})"}) {
+    ASSERT_TRUE(write_file(out / kBackupMarkName, text));
+    Log::open(restored, clock).value().reset();
+    EXPECT_FALSE(fs::exists(out / kBackupMarkName));
+    const Json leaf = LogReader::open(out).value()->leaf(at)->json;
+    EXPECT_EQ(leaf.at("type"), "restored");
+    EXPECT_EQ(leaf.size(), text.find(zeros) == std::string::npos ? 4u : 5u) << leaf;
+    at += 3;
+  }
+  EXPECT_EQ(verify(out, {})->verdict, Verdict::valid);
 }
 
 TEST_F(BackupTest, IsWholeWhileOthersAppendAndErase) {

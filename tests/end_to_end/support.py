@@ -220,6 +220,15 @@ def contents_in(shown):
             for field, opened in shown["contents"].items()}
 
 
+def run_verify_py(test, bundle, *args, code=0):
+    """The project's own verify.py, in a Python that neither environment nor packages of this machine help."""
+    script = SOURCE / "audit" / "evidence" / "verify.py"
+    finished = subprocess.run([sys.executable, "-I", "-B", str(script), str(bundle), *map(str, args)], capture_output=True,
+                              text=True, timeout=120, cwd="/")
+    test.assertEqual(finished.returncode, code, finished.stdout + finished.stderr)
+    return finished.stdout
+
+
 def node_or_skip():
     """Node 22 and the packages that deploy/npm-packages installs."""
     node = next((path for path in NPM.glob("node-linux-*/bin/node")), None)

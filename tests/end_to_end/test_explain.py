@@ -146,6 +146,9 @@ class RecordTest(support.ProgramTest):
         report = self.folder / "report.html"
         record, = self.replay("--explain", "--engine", f"demo={other}", "--report", report)
         self.assertEqual((record["verdict"], record["reason"]), ("NOT_REPLAYABLE", "weights_differ"))
+        self.assertNotIn("--explain", record["detail"])
+        plain, = self.replay("--engine", f"demo={other}")
+        self.assertIn("--explain names the first that differs", plain["detail"])
         found, = record["explanations"]
         self.assertEqual((found["against"], found["first"]["layer"], found["first"]["operator"]),
                          ("record", 1, "feed_forward_residual"))

@@ -174,13 +174,39 @@ class ReplayTest(support.ProgramTest):
         run = self.replay("--all", "--resume")
         self.assertEqual([r["id"] for r in run["records"] if r.get("resumed")], some)
         self.assertEqual(sum(run["summary"].values()), 8)
+        judged = self.verdicts_in_the_log()
         again = self.replay("--all", "--resume")
-        # What no engine judged is looked at again: it may have changed.
-        self.assertEqual([r["id"] for r in again["records"] if not r.get("resumed")],
-                         [r["id"] for r in again["records"] if r["verdict"] == "NOT_REPLAYABLE"])
+        # What no engine judged is looked at again, and says nothing new.
+        self.assertTrue(all(r.get("resumed") for r in again["records"]))
+        self.assertEqual(self.verdicts_in_the_log(), judged)
         self.assertEqual(again["summary"], run["summary"])
         self.assertEqual(again["figures"]["margins"], run["figures"]["margins"])
         self.assertFalse(any(r.get("resumed") for r in self.replay("--all")["records"]))
+
+    def verdicts_in_the_log(self):
+        return sum(r["type"] == "replay_verdict" for r in self.records("--all-types"))
+
+    def test_nightly_runs_write_a_verdict_once(self):
+        self.run_well("erase", "--id", self.records()[0]["id"], "--reason", "asked", "--data", self.data)
+        metrics = self.folder / "replay.prom"
+        night = ("--last", "72", "--resume", "--metrics", metrics)
+        first = self.replay(*night)
+        self.assertEqual({r["verdict"] for r in first["records"]}, {"BITWISE", "NOT_REPLAYABLE", "ERASED"})
+        self.assertEqual(self.verdicts_in_the_log(), len(first["records"]))
+        counted = [line for line in metrics.read_text().splitlines() if line.startswith("verbatim_replay_verdict_total")]
+        for options in ((), ("--method", "decode"), ()):
+            again = self.replay(*night, *options)
+            self.assertEqual(again["summary"], first["summary"])
+        self.assertEqual([r["leaf"] for r in again["records"]], [r["leaf"] for r in first["records"]])
+        # By the other method its BITWISE ones were computed once more; of the rest nothing was said twice.
+        bitwise = first["summary"]["BITWISE"]
+        self.assertEqual(self.verdicts_in_the_log(), len(first["records"]) + bitwise)
+        self.assertEqual([line for line in metrics.read_text().splitlines() if line.startswith("verbatim_replay_verdict_total")],
+                         [line if "BITWISE" not in line else line.replace(f" {bitwise}", f" {2 * bitwise}") for line in counted])
+        # What can change is looked at all the same, and said when it does.
+        self.run_well("erase", "--id", self.records()[1]["id"], "--reason", "asked", "--data", self.data)
+        self.assertEqual(self.replay(*night)["summary"]["ERASED"], 2)
+        self.assertEqual(self.verdicts_in_the_log(), len(first["records"]) + bitwise + 1)
 
     def test_the_terminal_says_how_many_of_each_and_why_not(self):
         lines = self.run_well("replay", "--data", self.data, "--all").out.splitlines()
@@ -206,8 +232,7 @@ class ReplayTest(support.ProgramTest):
         before = self.verdict_leaves()
         self.assertGreaterEqual(len(before), 1)
         run = self.replay("--all", "--resume")
-        kept = {record for record, leaf in before.items() if leaf["verdict"] != "NOT_REPLAYABLE"}
-        self.assertEqual({r["id"] for r in run["records"] if r.get("resumed")}, kept)
+        self.assertEqual({r["id"] for r in run["records"] if r.get("resumed")}, set(before))
         self.assertEqual(sum(run["summary"].values()), 8)
         self.assert_valid()
 

@@ -72,6 +72,24 @@ class ReplayFaultsTest(support.ProgramTest):
         self.assertEqual(self.verdicts("--model", "demo", "--resume"),
                          {self.local[0].record: "ERASED", self.local[1].record: "BITWISE"})
 
+    def test_the_terminal_says_what_may_have_happened(self):
+        run = ("replay", "--data", self.data, "--all", "--engine", f"far={support.DEMO_MODEL}")
+        found = {record["id"]: record for record in self.run_well(*run, "--json", code=1).json["records"]}
+        said = self.run_well(*run, code=1).out
+        for answer in self.remote:
+            record = found[answer.record]
+            self.assertEqual(record["verdict"], "DIVERGED")
+            # Rounding has no part in it: nobody is sent to a calibration.
+            self.assertGreater(float(record["deficit"]), 1)
+            self.assertRegex(record["detail"], r"^\d+ of \d+ tokens are not the engine's choice, by up to [\d.]+ logit units, which no rounding explains")
+            line = next(line for line in said.splitlines() if answer.record in line and line.startswith("DIVERGED"))
+            cause = said.splitlines()[said.splitlines().index(line) + 1]
+            self.assertRegex(cause, rf"^    may be: .*weights.* \(deficit at that token {record['deficit']} logit units\)$")
+        quiet = self.run_well(*run, "--quiet", code=1).out.splitlines()
+        self.assertEqual(sum(line.startswith("DIVERGED  ") for line in quiet), 2)
+        self.assertFalse(any(line.startswith("BITWISE  ") for line in quiet), quiet)
+        self.assertTrue(any(line.startswith("4 records: ") for line in quiet), quiet)
+
     def test_what_was_not_replayable_is_looked_at_again(self):
         self.assertEqual(set(self.verdicts("--model", "demo", "--kv-bytes-max", 256 << 10).values()), {"NOT_REPLAYABLE"})
         self.assertEqual(set(self.verdicts("--model", "demo", "--resume").values()), {"BITWISE"})

@@ -35,6 +35,11 @@ class SystemdTest(support.ProgramTest):
                              text=True, timeout=60)
         self.assertIn("Nise", run.stderr)
 
+    def test_the_sample_configuration_is_one(self):
+        sample = support.SOURCE / "deploy" / "gateway.toml"
+        checked = self.run_well("gateway", "--config", sample, "--check")
+        self.assertIn("/var/lib/verbatim", checked.err)
+
     def test_timers_start_services_that_are_there(self):
         names = {unit.name for unit in UNITS.iterdir()}
         for name in names:

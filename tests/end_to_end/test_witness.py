@@ -119,6 +119,15 @@ class WitnessTest(support.ProgramTest):
         self.assert_one_line_error(failed, 3, "404")
         self.assertTrue(self.ask(self.policy(knows, stranger, down, needed="any")).json["quorum"])
 
+    def test_a_witness_that_does_not_know_the_new_key_is_told_what_to_do(self):
+        policy = self.policy(self.witness("a"))
+        self.ask(policy)
+        rotated = self.run_well("keys", "rotate", "--reason", "yearly", "--data", self.data)
+        self.assertIn("start each witness with --log", rotated.err)
+        self.ask(policy)  # the old key signs beside it
+        self.run_well("keys", "retire", "--reason", "done", "--data", self.data)
+        self.assert_one_line_error(self.ask(policy, code=3), 3, "403", "this log is known", "--log of the new key")
+
     def test_a_log_that_was_rolled_back_is_refused(self):
         backup = self.folder / "backup"
         self.run_well("backup", backup, "--keys", "--data", self.data)

@@ -75,8 +75,8 @@ class Queries {
   [[nodiscard]] Result<std::vector<StrayRow>> rows_beyond(std::uint64_t size);
   /// The first leaf that is stored from `index` on.
   [[nodiscard]] Result<std::optional<std::uint64_t>> next_leaf(std::uint64_t index);
-  /// `erased`, saying by which leaf, if it was pruned; `tampered` if its bytes do not hash to its tree node, or are gone without
-  /// a pruning.
+  /// `erased`, saying by which leaf, if it was pruned; `tampered` if its bytes do not hash to its tree node, or are gone
+  /// without a pruning.
   [[nodiscard]] Result<std::string> leaf(std::uint64_t index);
   [[nodiscard]] Result<Digest> node(int level, std::uint64_t n);
   /// A source that borrows this object.

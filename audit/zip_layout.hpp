@@ -12,8 +12,8 @@
 namespace verbatim::audit {
 
 /// `invalid_input`, saying what is ambiguous: bytes before, between or after what the directory lists, a comment, a
-/// name or size that entry and directory disagree on, a name that is not ASCII, another kind of file, extra fields of unknown
-/// kinds, several disks, encryption; or no zip file at all.
+/// name or size that entry and directory disagree on, a name that is not ASCII, another kind of file, extra fields of
+/// unknown kinds, several disks, encryption; or no zip file at all.
 [[nodiscard]] Result<void> check_zip_layout(const std::filesystem::path& path);
 
 }  // namespace verbatim::audit

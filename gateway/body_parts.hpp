@@ -28,9 +28,9 @@ struct BodyParts {
 };
 
 /// The form is told by the bytes; only text also needs a content type that does not say otherwise. JSON is JSON whatever its
-/// type says. Only an answer can be events: it is that by its type, or because there are lines of data in it. A body of a form
-/// that is not known is one unreadable part; so is data of an event that comes in several lines, and a line of an event
-/// stream that its format does not know (WHATWG HTML, section 9.2.6).
+/// type says. Only an answer can be events: it is that by its type, or because there are lines of data in it. A body of a
+/// form that is not known is one unreadable part; so is data of an event that comes in several lines, and a line of an
+/// event stream that its format does not know (WHATWG HTML, section 9.2.6).
 [[nodiscard]] BodyParts take_apart(std::string_view content_type, std::string_view body,
                                    bool answer);
 

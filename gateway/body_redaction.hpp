@@ -88,8 +88,8 @@ struct BodyQuestion {
 [[nodiscard]] BodyRedaction redact_body(const BodyQuestion& question, const RedactionRules& rules,
                                         const std::vector<TakenText>& taken);
 
-/// The pointer into answers that is meant: choices and tool calls say their number themselves (`index`), wherever they stand,
-/// so that a number stands for all of them.
+/// The pointer into answers that is meant: choices and tool calls say their number themselves (`index`), wherever they
+/// stand, so that a number stands for all of them.
 [[nodiscard]] JsonPointer answer_pointer(const JsonPointer& pointer);
 
 /// The pointers into the events of a stream that reach what `pointer` reaches in the same API's whole answer. For an API

@@ -143,8 +143,9 @@ std::size_t end_of_key_chars(std::string_view text, std::size_t at) {
   return at;
 }
 
-/// JSON Web Tokens: three parts in base64url (signed) or five (encrypted, the second may be empty), the first of which begins
-/// as `{"` does. Asked at rising places: what follows a run of key characters is read once, wherever in it a token could begin.
+/// JSON Web Tokens: three parts in base64url (signed) or five (encrypted, the second may be empty), the first of which
+/// begins as `{"` does. Asked at rising places: what follows a run of key characters is read once, wherever in it a token
+/// could begin.
 class TokenSearch {
  public:
   explicit TokenSearch(std::string_view text) : text_(text) {}

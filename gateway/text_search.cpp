@@ -7,7 +7,8 @@ namespace verbatim::gateway {
 
 namespace {
 
-/// Where `wanted` occurs next; text.size() if it does not. In linear time whatever the two are: both may be chosen by others.
+/// Where `wanted` occurs next; text.size() if it does not. In linear time whatever the two are: both may be chosen by
+/// others.
 std::size_t find_text(std::string_view text, std::string_view wanted, std::size_t from) {
   const void* const found =
       ::memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());

@@ -50,7 +50,8 @@ struct ColumnChart {
 /// number of answers, or with its cluster's name if there are `names`. For a few dozen clusters; the caller leaves the
 /// rest out.
 /// `end`: what stands for a branch that has no text behind the fork.
-/// `colours`: of each cluster, as in styles s0 to s5; else the most frequent is 0, and so on. A branch has that of its first.
+/// `colours`: of each cluster, as in styles s0 to s5; else the most frequent is 0, and so on. A branch has that of its
+/// first.
 [[nodiscard]] Html fork_tree(const Clustering& clustering,
                              const std::vector<std::string>& names = {},
                              const std::string& end = "(ends here)",

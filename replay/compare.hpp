@@ -30,8 +30,8 @@ void check_fingerprint(const RecordedChoice& recorded, const local_engine::Gener
 
 /// Fills kind, reason, detail, position, character, margin, deficit, expected, got, tokens, margins, fingerprint
 /// and trace of `verdict`.
-/// Without a recorded logits digest the best that can be said is TOKEN_EXACT. An error of the engine (`out_of_range`, an id it does not have) becomes
-/// NOT_REPLAYABLE.
+/// Without a recorded logits digest the best that can be said is TOKEN_EXACT. An error of the engine (`out_of_range`, an
+/// id it does not have) becomes NOT_REPLAYABLE.
 void compare_choice(local_engine::Engine& engine, const RecordedChoice& recorded, Method method,
                     Verdict& verdict);
 

@@ -96,6 +96,24 @@ bool written_here(const Json& response) {
          engine->value("answer_format", Json()) == gateway::kAnswerFormat;
 }
 
+/// The computation is the engine's; what was asked or what went out is not what it was of.
+void say_unbound(const Binding& bound, const Json& response, Verdict& verdict) {
+  verdict.kind = VerdictKind::diverged;
+  verdict.reason = bound.reason;
+  verdict.detail = bound.detail;
+  verdict.hypotheses = {bound.reason == "prompt" ? "prompt" : "edited"};
+  verdict.character = bound.character;
+  if (bound.reason != "text" || written_here(response)) return;
+  verdict.kind = VerdictKind::not_replayable;
+  verdict.reason = "writer_differs";
+  verdict.detail =
+      "every token and its logits are the engine's; another version of the gateway wrote the "
+      "answer, and not as this one "
+      "does: " +
+      bound.detail;
+  verdict.hypotheses.clear();
+}
+
 /// Which of two choices is to stand for the record, and its text be shown: of those that diverged the first, else the one
 /// that was nearest to another.
 bool is_worse(const Verdict& one, const Verdict& other) {
@@ -335,22 +353,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     if (verdict_of_content_error(bound.error(), worst)) return worst;
     return bound.error();
   }
-  if (!bound->reason.empty()) {
-    worst.kind = VerdictKind::diverged;
-    worst.reason = bound->reason;
-    worst.detail = bound->detail;
-    worst.hypotheses = {bound->reason == "prompt" ? "prompt" : "edited"};
-    worst.character = bound->character;
-    if (bound->reason == "text" && !written_here(source.response->json)) {
-      worst.kind = VerdictKind::not_replayable;
-      worst.reason = "writer_differs";
-      worst.detail =
-          "every token and its logits are the engine's; another version of the gateway wrote "
-          "the answer, and not as this one does: " +
-          bound->detail;
-      worst.hypotheses.clear();
-    }
-  }
+  if (!bound->reason.empty()) say_unbound(*bound, source.response->json, worst);
   return worst;
 }
 

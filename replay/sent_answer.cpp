@@ -164,9 +164,10 @@ Result<std::string> unlike_headers(audit::RecordSource& reader, const RecordedLe
   return std::string();
 }
 
-/// What the response leaf says beside its contents. `stream`: the body is one.
+/// What the response leaf says beside its contents. `stream`: the body is one. `usage`: what was counted;
+/// null: what the body says.
 std::string unlike_leaf(const Json& response, const SentAnswer& sent, bool stream,
-                        std::string_view body, const Json& usage) {
+                        std::string_view body, const Json* usage) {
   gateway::ResponseFacts facts(sent.api);
   if (stream) {
     facts.read_stream(body);
@@ -198,7 +199,7 @@ std::string unlike_leaf(const Json& response, const SentAnswer& sent, bool strea
   const auto status = response.find("http_status");
   if (status != response.end() && *status != 200) return "the recorded HTTP status is not 200";
   const auto told = response.find("usage");
-  if (told != response.end() && *told != usage)
+  if (told != response.end() && *told != (usage ? *usage : read.value("usage", Json())))
     return "the recorded usage is not that of the recorded tokens";
   if (response.contains("response_body"))
     return "the leaf says that its body was recorded in part, and what the engine says never is";
@@ -282,8 +283,8 @@ Result<std::string> unlike_sent(audit::RecordSource& reader, const SentAnswer& s
   const auto choices = choices_as_answered(sent, engine);
   if (!choices) return "its log-probabilities cannot be computed: " + choices.error().message();
   if (choices->empty()) return std::string("tokens are recorded behind a stop sequence");
-  std::string unlike = unlike_leaf(response.json, sent, sent.question.stream, body->bytes,
-                                   gateway::describe_usage(sent.question, *choices));
+  const Json usage = gateway::describe_usage(sent.question, *choices);
+  std::string unlike = unlike_leaf(response.json, sent, sent.question.stream, body->bytes, &usage);
   if (!unlike.empty()) return unlike;
   auto headers = unlike_headers(reader, sent.record, sent.question.stream, sent.question.seed);
   if (!headers || !headers->empty()) return headers;
@@ -328,7 +329,7 @@ Result<std::string> unlike_hit(audit::RecordSource& reader, const SentAnswer& or
   if (!unlike.empty()) return "it is a hit, and not its origin's answer: " + unlike;
   const Json& own = hit.response->json;
   const Json& first = origin.record.response->json;
-  unlike = unlike_leaf(own, origin, question.stream, body->bytes, first.value("usage", Json()));
+  unlike = unlike_leaf(own, origin, question.stream, body->bytes, nullptr);
   if (unlike.empty() && own.contains("engine") && own["engine"] != first.value("engine", Json()))
     unlike = "the hit's leaf says that another engine computed it than its origin's";
   return unlike;

@@ -253,7 +253,7 @@ class Credentials(GeminiTest):
             self.assertEqual(self.server.post(f"{MODEL}:batchEmbedContents", body, {"x-goog-api-key": one}).status, 403)
         override = self.server.request("GET", "/v1/models/h:generateContent", json.dumps(ASK).encode(),
                                        {"x-goog-api-key": one, "x-http-method-override": "POST"})
-        self.assertEqual(override.status, 403)
+        self.assertEqual(override.status, 400)
         self.assertEqual(len(self.upstream.requests), asked)
         for path in ("/v1beta/tunedModels/x:generateContent", f"{MODEL}:batchEmbedContents"):
             self.assertEqual(self.server.post(path, {"requests": [{"model": "models/g"}]} if "batch" in path else ASK,

@@ -82,7 +82,7 @@ class ProbeSeriesTest(support.ProgramTest):
         self.assertEqual(said.code, 1)
         self.assertEqual(said.err, "")
         self.assertRegex(said.out, r"^CHANGED since the baseline of \S+Z: p = 0\.0001 at a false-positive rate of 0\.01, "
-                                   r"20 answers against 20\n$")
+                                   r"20 answers against 20\n  question 1 of 1, now: Logs are records\.\n  before:          A log is a list\.\n$")
 
     def test_an_endpoint_that_always_varied_has_not_changed(self):
         with MockUpstream(Endpoint("one", "two", "three", "four")) as mock:

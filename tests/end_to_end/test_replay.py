@@ -120,8 +120,9 @@ class ReplayTest(support.ProgramTest):
             share = kinds[row[0]] / len(leaves)
             self.assertEqual(row[2], "0 %" if share == 0 else f"{100 * share:.1f} %")
         reasons = Counter(leaf["reason"] for leaf in leaves.values() if "reason" in leaf)
-        shown = page.tables.get(("verdict", "reason", "records"), [])
-        self.assertEqual({row[1]: int(row[2]) for row in shown}, dict(reasons))
+        shown = page.tables.get(("verdict", "reason", "which means", "records"), [])
+        self.assertEqual({row[1]: int(row[3]) for row in shown}, dict(reasons))
+        self.assertTrue(all(row[2] for row in shown), shown)  # each reason in words
         tokens = sum(leaf["tokens"] for leaf in leaves.values())
         self.assertIn(f"{tokens} tokens compared", page.text)
         margins = [sum(column) for column in zip(*(leaf["margins"] for leaf in leaves.values() if "margins" in leaf))]

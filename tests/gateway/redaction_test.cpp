@@ -451,7 +451,8 @@ TEST(BodyRedaction, EventsAreReadAsTheirReadersDo) {
   // Whatever their type says, and behind a byte order mark, which readers ignore.
   EXPECT_EQ(answer(Api::generic, event, by, "application/json").text, kept);
   EXPECT_EQ(answer(Api::generic, "\xEF\xBB\xBF" + event, by).text, "\xEF\xBB\xBF" + kept);
-  // Names, ids and comments are texts. Lines that the format does not know are not kept, nor data that pointers cannot reach.
+  // Names, ids and comments are texts. Lines that the format does not know are not kept, nor data that pointers cannot
+  // reach.
   EXPECT_EQ(answer(Api::generic, "event: ping\nid: a@b.org\n: note\n" + event, by).text,
             "event: ping\nid: REDACTED\n: note\n" + kept);
   EXPECT_EQ(answer(Api::generic, "DATA: {\"secret\":\"x\"}\n" + event, by).text,

@@ -1,7 +1,7 @@
 #include "tests/replay/recorded_world.hpp"
 
-#include "gateway/local_answer.hpp"
 #include "gateway/leaf_texts.hpp"
+#include "gateway/local_answer.hpp"
 #include "gateway/local_request.hpp"
 
 namespace verbatim::test {

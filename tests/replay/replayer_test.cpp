@@ -328,6 +328,23 @@ TEST_F(Replayer, ACacheHitIsReplayedThroughItsOrigin) {
   const Verdict verdict = world_.replay(world_.chat("Who are you?", hit));
   EXPECT_EQ(in_words(verdict), "BITWISE");
   EXPECT_EQ(verdict.origin, origin);
+  // Its leaf says what its body does.
+  const auto saying = [&](const char* member, const Json& value) {
+    return in_words(world_.replay(world_.chat("Who are you?", [&](Exchange& e) {
+      hit(e);
+      e.response[member] = value;
+    })));
+  };
+  const Json usage = Json::parse(served)["usage"];
+  EXPECT_EQ(saying("usage", {{"input_tokens", usage["prompt_tokens"]},
+                             {"output_tokens", usage["completion_tokens"]},
+                             {"total_tokens", usage["total_tokens"]}}),
+            "BITWISE");
+  EXPECT_EQ(saying("usage", {{"output_tokens", 9999}}), "DIVERGED text");
+  EXPECT_EQ(saying("finish", Json::array({"tool_calls"})), "DIVERGED text");
+  EXPECT_EQ(saying("http_status", 500), "DIVERGED text");
+  EXPECT_EQ(saying("cache", "miss"), "DIVERGED text");
+  EXPECT_EQ(saying("engine", {{"weights_sha256", "00"}}), "DIVERGED text");
   // A hit that answers another question than its origin's is none.
   EXPECT_EQ(in_words(world_.replay(world_.chat("What is a Merkle tree?", hit))), "DIVERGED prompt");
   // The cache gives its origin's bytes: the same text in others is no hit of it.

@@ -368,6 +368,9 @@ void print_verdict(const Verdict& verdict) {
     std::cout << "    " << one_line(replay::fingerprint_text(*verdict.fingerprint)) << '\n';
   for (const std::string& content : verdict.not_looked_at)
     std::cout << "    not looked at, since it is not disclosed: " << one_line(content) << '\n';
+  if (verdict.other_weights_named)
+    std::cout << "    computed by other weights than those that --engine names for "
+              << one_line(verdict.model) << '\n';
   for (const Json& each : verdict.explanations)
     std::cout << "    " << one_line(replay::explanation_text(each)) << '\n';
 }

@@ -109,6 +109,11 @@ Binding check_end(const std::vector<AnswerChoice>& answers, const gateway::Local
                          "sequence, and the request allows " +
                          std::to_string(asked.tokens_max) + which);
     }
+    const std::string& recorded = choices[i].finish;
+    if (!recorded.empty() && recorded != (end == "length" ? "length" : "stop")) {
+      return differs("text", "the recorded tokens are said to have ended by '" +
+                                 recorded.substr(0, 64) + "', and ended by '" + end + "'" + which);
+    }
     const std::string& said = answers[i].finish;
     const bool by_itself = said == "stop" || said == "end_turn" || said == "stop_sequence";
     if (end == "length" ? !is_by_limit(said) : !by_itself) {

@@ -153,6 +153,8 @@ std::optional<Verdict> taken_over(audit::RecordSource& reader, Verdict verdict,
   }
   verdict.model = name;
   verdict.time_us = time_at(asked->request.json);
+  verdict.other_weights_named =
+      !remote && with.engines.vouched_otherwise(name, verdict.engine->weights_sha256);
   name_tokens(**engine, verdict);
   if (verdict.environment) (void)with.environments.find(reader, *verdict.environment);
   return verdict;

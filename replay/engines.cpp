@@ -106,6 +106,18 @@ Result<std::shared_ptr<Engine>> Engines::counterpart(const std::filesystem::path
   return counterpart_;
 }
 
+bool Engines::vouched_otherwise(const std::string& name, const std::string& weights_sha256) {
+  const std::lock_guard lock(mutex_);
+  bool others = false;
+  for (Place& place : places_) {
+    if (!place.model.vouched || place.model.name != name) continue;
+    hash(place);
+    if (place.weights_sha256 == weights_sha256) return false;
+    others = true;
+  }
+  return others;
+}
+
 bool Engines::name_has_other_weights(const std::string& name, const std::string& weights_sha256) {
   const std::lock_guard lock(mutex_);
   bool other = false;

@@ -76,6 +76,9 @@ class Engines {
   /// The parts of the model of this name, as they are now. Nothing if there is none, or it cannot be read.
   [[nodiscard]] std::optional<ModelParts> parts_of(const std::string& name);
 
+  /// True if somebody named weights for this name (--engine), and these are not among them.
+  [[nodiscard]] bool vouched_otherwise(const std::string& name, const std::string& weights_sha256);
+
   /// True if a place has this name but other weights: the model was changed since.
   [[nodiscard]] bool name_has_other_weights(const std::string& name,
                                             const std::string& weights_sha256);

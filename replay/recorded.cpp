@@ -88,6 +88,8 @@ Result<RecordedChoice> choice_of(const Json& json) {
     if (!digest.is_string()) return malformed("row_digest8 holds something that is no text");
     choice.row_digest8.push_back(digest.get<std::string>());
   }
+  if (!choice.row_digest8.empty() && choice.row_digest8.size() != choice.output_ids.size())
+    return malformed("there are not as many row digests as tokens");
   const auto sampling = sampling_of(json.value("sampling", Json::object()));
   if (!sampling) return sampling.error();
   choice.request.sampling = *sampling;

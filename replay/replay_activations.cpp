@@ -34,6 +34,8 @@ Html activations_section(const ReplayRun& run) {
     }
     for (const std::string& content : verdict.not_looked_at)
       add(verdict, content + " is not disclosed, and was not looked at");
+    if (verdict.other_weights_named)
+      add(verdict, "computed by other weights than those that --engine names for " + verdict.model);
     for (const Json& each : verdict.explanations) add(verdict, explanation_text(each));
   }
   if (exact == 0 && findings == 0) return {};

@@ -329,6 +329,7 @@ Result<Verdict> replay_record(audit::RecordSource& reader, const Uuid& id, const
     return cannot(verdict, reason_without_engine(engine.error()), engine.error().message());
   }
   verdict.engine = describe(**engine);
+  verdict.other_weights_named = with.engines.vouched_otherwise(verdict.model, weights);
   if (profile != (*engine)->profile()) {
     return cannot(verdict, "profile_differs",
                   "recorded under " + profile + ", replayed under " + (*engine)->profile());

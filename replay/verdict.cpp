@@ -198,6 +198,7 @@ OrderedJson verdict_json(const Verdict& verdict) {
   }
   if (verdict.fingerprint) json["fingerprint"] = fingerprint_json(*verdict.fingerprint);
   if (!verdict.not_looked_at.empty()) json["not_looked_at"] = verdict.not_looked_at;
+  if (verdict.other_weights_named) json["other_weights_named"] = true;
   if (!verdict.explanations.empty()) json["explanations"] = verdict.explanations;
   if (verdict.resumed) json["resumed"] = true;
   if (verdict.leaf) json["leaf"] = *verdict.leaf;

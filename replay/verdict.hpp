@@ -99,6 +99,8 @@ struct Verdict {
   std::optional<local_engine::FingerprintAgreement> fingerprint;
   /// Contents that the leaf commits to, that the verdict could have looked at, and that a bundle does not disclose.
   std::vector<std::string> not_looked_at;
+  /// The weights that computed it, and judged it, are not those that --engine names for its model.
+  bool other_weights_named = false;
   /// What --explain found, each as explanation_json() gives it.
   std::vector<Json> explanations;
 

@@ -84,6 +84,20 @@ class Engines : public testing::Test {
   test::RecordedWorld world_{folder_ / "data"};
 };
 
+TEST_F(Engines, WeightsThatAreNotTheOnesNamedAreTold) {
+  const auto path = test::RecordedWorld::model_path();
+  const std::string weights = test::RecordedWorld::engine()->fingerprint().weights_sha256.hex();
+  replay::Engines engines({{"demo", path}, {"demo", second_model(), true}}, {},
+                          [](const std::filesystem::path& from, const auto& options) {
+                            return local_engine::Engine::load(from, options);
+                          });
+  EXPECT_TRUE(engines.with_weights(weights, "demo", "f32-k256/1"));
+  EXPECT_TRUE(engines.vouched_otherwise("demo", weights));
+  EXPECT_FALSE(engines.vouched_otherwise("other", weights));
+  replay::Engines both({{"demo", path, true}, {"demo", wiped_model(), true}}, {}, nullptr);
+  EXPECT_FALSE(both.vouched_otherwise("demo", weights));
+}
+
 TEST_F(Engines, AModelOfTheRecordsNameIsReadOnceAndOthersOnlyIfTheyHaveTheWeights) {
   const auto demo = test::RecordedWorld::engine();
   const std::string weights = demo->fingerprint().weights_sha256.hex();
@@ -104,6 +118,7 @@ TEST_F(Engines, AModelOfTheRecordsNameIsReadOnceAndOthersOnlyIfTheyHaveTheWeight
   EXPECT_EQ(engines.with_weights(std::string(64, 'b'), "demo", "f32-k256/1").error().code,
             Errc::not_found);
   EXPECT_TRUE(engines.name_has_other_weights("demo", std::string(64, 'b')));
+  EXPECT_FALSE(engines.vouched_otherwise("demo", std::string(64, 'b')));  // nobody vouches for it
   EXPECT_FALSE(engines.name_has_other_weights("other", std::string(64, 'b')));
   EXPECT_EQ(loaded.size(), 1U);
 }

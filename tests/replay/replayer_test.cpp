@@ -253,6 +253,15 @@ TEST_F(Replayer, WhatTheRequestsLeafSaysIsWhatWasAsked) {
   EXPECT_EQ(verdict_of([](Exchange& e) { e.response["cache"] = "hit"; }), "DIVERGED text");
 }
 
+TEST_F(Replayer, WhatIsRecordedBesideTheTokensAgreesWithThem) {
+  EXPECT_EQ(verdict_of([](Exchange& e) {
+              e.tokens["choices"][0]["row_digest8"].push_back("0000000000000000");
+            }),
+            "NOT_REPLAYABLE malformed_record");
+  EXPECT_EQ(verdict_of([](Exchange& e) { e.tokens["choices"][0]["finish"] = "tool_calls"; }),
+            "DIVERGED text");
+}
+
 TEST_F(Replayer, AnotherVersionsBytesAreNoEdit) {
   const auto reworded = [](std::optional<int> format) {
     return [format](Exchange& exchange) {
